@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from sleeper_nb.catalog.names_in_file import NamesInFile
+from sleeper_nb.catalog.sqlite_file import NamesInFile
 from sleeper_nb.model.config_text import entries
 from sleeper_nb.model.properties import DATA_PATH
 from sleeper_nb.model.savepoints import version_words

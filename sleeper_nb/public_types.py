@@ -11,25 +11,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sleeper_nb.admin.alter import AlterReport
     from sleeper_nb.admin.apply import ApplyReport
-    from sleeper_nb.admin.create_plan import CreatePlan
+    from sleeper_nb.admin.create_plan import CreatePlan, SplitPointsEstimate
     from sleeper_nb.admin.delete import DeletionReport
     from sleeper_nb.admin.deploy import DeployReport
     from sleeper_nb.admin.instances import InstanceSummary
-    from sleeper_nb.admin.property_listing import PropertyValue
     from sleeper_nb.admin.reinitialise import ReinitialiseReport
-    from sleeper_nb.admin.split_points_estimate import SplitPointsEstimate
     from sleeper_nb.change.change import ChangeReport
     from sleeper_nb.change.purge import PurgeReport
     from sleeper_nb.load.load_options import LoadArguments
     from sleeper_nb.load.load_report import AddFilesPlan, IngestPlan, LoadReport
     from sleeper_nb.load.split import SplitReport
-    from sleeper_nb.maintain.alerts import InstanceStatus
     from sleeper_nb.maintain.collect_garbage import GarbageReport
     from sleeper_nb.maintain.compact import CompactionReport
     from sleeper_nb.maintain.findings import CheckReport
     from sleeper_nb.maintain.maintain import MaintenanceReport
-    from sleeper_nb.maintain.status import TableStatus
+    from sleeper_nb.maintain.status import InstanceStatus, TableStatus
     from sleeper_nb.maintain.sweep_orphans import OrphanReport
+    from sleeper_nb.model.property_guide import PropertyValue
     from sleeper_nb.query import ENGINES, EngineChoice, EngineName, QueryResult
     from sleeper_nb.read.column_profile import ColumnProfile
     from sleeper_nb.read.export import ExportReport
@@ -43,25 +41,23 @@ if TYPE_CHECKING:
 _HOMES = {
     "admin.alter": "AlterReport",
     "admin.apply": "ApplyReport",
-    "admin.create_plan": "CreatePlan",
+    "admin.create_plan": "CreatePlan SplitPointsEstimate",
     "admin.delete": "DeletionReport",
     "admin.deploy": "DeployReport",
     "admin.instances": "InstanceSummary",
-    "admin.property_listing": "PropertyValue",
     "admin.reinitialise": "ReinitialiseReport",
-    "admin.split_points_estimate": "SplitPointsEstimate",
     "change.change": "ChangeReport",
     "change.purge": "PurgeReport",
     "load.load_options": "LoadArguments",
     "load.load_report": "AddFilesPlan IngestPlan LoadReport",
     "load.split": "SplitReport",
-    "maintain.alerts": "InstanceStatus",
     "maintain.collect_garbage": "GarbageReport",
     "maintain.compact": "CompactionReport",
     "maintain.findings": "CheckReport",
     "maintain.maintain": "MaintenanceReport",
-    "maintain.status": "TableStatus",
+    "maintain.status": "InstanceStatus TableStatus",
     "maintain.sweep_orphans": "OrphanReport",
+    "model.property_guide": "PropertyValue",
     "query": "ENGINES EngineChoice EngineName QueryResult",
     "read.column_profile": "ColumnProfile",
     "read.export": "ExportReport",

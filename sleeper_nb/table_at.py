@@ -111,7 +111,7 @@ class TableAt(Report):
     @property
     def online(self) -> bool:
         """Whether maintenance may work on the table; offline, it can still be read and loaded."""
-        from sleeper_nb.maintain.online import is_online
+        from sleeper_nb.catalog.catalog_base import is_online
 
         return is_online(self._opened.components.catalog, self._store.table_id)
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sleeper_nb.admin.property_files import PropertyFiles
-from sleeper_nb.catalog.catalog_base import Catalog, TableEntry, read_consistently
+from sleeper_nb.catalog.catalog_base import Catalog, TableEntry, free_space_and_retry, read_consistently
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import Action, StorageError
 from sleeper_nb.model.jobs import Lease
@@ -28,7 +28,6 @@ from sleeper_nb.model.savepoints import savepoint_label
 from sleeper_nb.report import Bytes, Grid, Report, cell_text, counted, nothing_done
 from sleeper_nb.state_store.registry import erase_state
 from sleeper_nb.storage import paths
-from sleeper_nb.versions.full_disk import free_space_and_retry
 
 logger = logging.getLogger(__name__)
 

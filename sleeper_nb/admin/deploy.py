@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sleeper_nb.admin.instances import check_instance_name
-from sleeper_nb.admin.ownership import check_warehouse
+from sleeper_nb.admin.instances import check_instance_name, check_warehouse
 from sleeper_nb.admin.property_files import read_text
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.client import no_keys, no_region

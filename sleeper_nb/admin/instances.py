@@ -1,17 +1,23 @@
-"""Instances of a warehouse: list and create them, and check their names."""
+"""Instances of a warehouse: list and create them, check their names, and whose they are."""
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.errors import AccessDenied, Action, AlreadyExists, InvalidInput, NotFound, OfOtherWarehouse
 from sleeper_nb.model.properties import InstanceProperties
 from sleeper_nb.report import Listing
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
+
+if TYPE_CHECKING:
+    from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 
 _INSTANCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _LEAST_LETTERS = 5
@@ -126,3 +132,46 @@ def add_instance(warehouse: Storage, name: str, properties: InstanceProperties) 
 def list_instances(summaries: tuple[InstanceSummary, ...], warehouse: str) -> Listing[InstanceSummary]:
     cells = tuple((each.name, len(each.tables), each.rows, ", ".join(each.tables)) for each in summaries)
     return Listing(summaries, ("instance", "tables", "rows", "names"), cells, f"instances of {warehouse}")
+
+
+# Which warehouse an instance on DynamoDB belongs to: its name is unique in an account and region, not in a bucket.
+
+logger = logging.getLogger(__name__)
+
+
+def check_warehouse(catalog: DynamoDBCatalog, storage: Storage) -> bool:
+    """Check that an instance may be used with the files of this warehouse; nothing is changed.
+
+    The catalog says whose it is. One that an earlier release made does not; then its tables' files decide.
+
+    `OfOtherWarehouse` when it belongs to another warehouse, or none of its tables has its files here.
+
+    Returns
+    -------
+    Whether the catalog has no warehouse yet, and all it lists is here: then it may be claimed.
+    """
+    if not catalog.lacks_warehouse:
+        return False
+    from sleeper_nb.catalog.dynamodb.catalog import OTHER_INSTANCE
+
+    ids = {entry.id for entry in catalog.tables()}
+    if not ids:
+        return storage.has(paths.INSTANCE_PROPERTIES)
+    here = {file.path for file in storage.list(paths.TABLES)}
+    missing = {each for each in ids if paths.table_properties(each) not in here}
+    if missing == ids:
+        raise OfOtherWarehouse(
+            f"instance {catalog.instance!r} of this account and region belongs to another warehouse: "
+            f"none of its tables has its files in {catalog.warehouse}",
+            hint=("choose another name: ", OTHER_INSTANCE, "; or open the warehouse of its tables"),
+        )
+    if missing:
+        logger.warning("instance %s has tables of several warehouses; delete none here", catalog.instance)
+    return not missing
+
+
+def settle_warehouse(catalog: DynamoDBCatalog, storage: Storage) -> None:
+    """Check as `check_warehouse` does, and claim what may be claimed, if the keys may write."""
+    if check_warehouse(catalog, storage):
+        with contextlib.suppress(AccessDenied):
+            catalog.claim()

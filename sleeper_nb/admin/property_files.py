@@ -478,7 +478,7 @@ class PropertyFiles:
         `InvalidInput`, `NotFound` when a value has the wrong type, or instances have no such property; nothing is
         changed then.
         """
-        from sleeper_nb.admin.property_listing import check_instance_property
+        from sleeper_nb.model.property_guide import check_instance_property
 
         for name in changes:
             check_instance_property(name)

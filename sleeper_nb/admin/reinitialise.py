@@ -15,7 +15,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sleeper_nb.admin.schema_commit import SchemaCommit
+from sleeper_nb.admin.alter import SchemaCommit
 from sleeper_nb.catalog.catalog_base import retained
 from sleeper_nb.errors import Action, ConfirmationNeeded, StorageError
 from sleeper_nb.model.file_totals import data_files

@@ -1,7 +1,7 @@
 """The contract of a catalog: which tables exist, which snapshot of each is current, and who may change that.
 
-Below the contract stand two readers that several catalog calls need: `read_consistently`, which reads again until two
-reads agree, and `retained`, the versions of a table at one moment.
+Below the contract stands what is done with any catalog: `read_consistently`, which reads again until two reads agree,
+`retained`, the versions of a table at one moment, `free_space_and_retry` on a full disk, and `check_online`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,17 @@ from typing import TypeVar
 
 from sleeper_nb.catalog.checked_rows import CatalogRows
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import CHECK, CHOOSE_RETAINED, SAVE_RETAINED, AlreadyExists, ConflictError, NotFound
+from sleeper_nb.errors import (
+    CHECK,
+    CHOOSE_RETAINED,
+    SAVE_RETAINED,
+    Action,
+    AlreadyExists,
+    ConflictError,
+    DiskFull,
+    NotFound,
+    StateRuleBroken,
+)
 from sleeper_nb.model.jobs import Job, Lease, ServiceLease
 from sleeper_nb.model.savepoints import RetainedVersions, Savepoint
 from sleeper_nb.model.snapshots import Snapshot
@@ -462,3 +472,58 @@ def retained(catalog: Catalog, table_id: str) -> RetainedVersions:
         catalog.current(table_id)  # raises: a table that exists has a snapshot
         raise NotFound("no snapshot of the table is left in the catalog", hint=(CHECK, " shows what is damaged"))
     return RetainedVersions(snapshots, savepoints)
+
+
+# Free space on a full disk: such work may use the space that the catalog keeps in reserve.
+
+
+def free_space_and_retry(catalog: Catalog, work: Callable[[], T]) -> T:
+    """Do work that leads to less being stored; when the disk is full, give up the reserve and try again.
+
+    `DiskFull` when the reserve was not enough.
+
+    Parameters
+    ----------
+    work
+        Must be done completely or not at all, so that it can be repeated.
+    """
+    while True:
+        try:
+            done = work()
+        except DiskFull:
+            if not catalog.give_up_room():
+                raise
+            logger.warning("the disk is full: using the catalog's reserve to free space")
+        else:
+            catalog.keep_room()
+            return done
+
+
+# Check the online flag of a table: maintenance leaves an offline table alone; it can still be read and loaded.
+
+
+def is_online(catalog: Catalog, table_id: str) -> bool:
+    """Return whether a table is online now; `NotFound` when the table was deleted."""
+    entry = catalog.entry(table_id)
+    if entry is None:
+        raise unknown_table_id(table_id)
+    return entry.online
+
+
+def check_online(catalog: Catalog, table: TableEntry, work: str) -> None:
+    """Raise `StateRuleBroken` when a table is offline.
+
+    Parameters
+    ----------
+    catalog, table
+        The catalog, and the table's entry as it was opened; whether it is online is read again.
+    work
+        The refused work, as the error names it: ``"compaction"``.
+    """
+    if not is_online(catalog, table.id):
+        name = table.name
+        online, dry_run = Action(f"online {name}", "table.maintenance.online()"), Action("--dry-run", "dry_run=True")
+        raise StateRuleBroken(
+            f"table {name!r} is offline: {work} is not allowed",
+            hint=(online, " puts it online; ", dry_run, " shows what would be done"),
+        )

@@ -43,8 +43,7 @@ from sleeper_nb.catalog.checked_rows import (
     savepoint_columns,
     snapshot_checksum,
 )
-from sleeper_nb.catalog.locks import CommitLocks
-from sleeper_nb.catalog.sqlite_file import SqliteFile
+from sleeper_nb.catalog.sqlite_file import CommitLocks, SqliteFile
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import CHECK, CatalogDamaged
 from sleeper_nb.last_used import LastUsed

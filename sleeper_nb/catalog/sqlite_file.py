@@ -1,4 +1,4 @@
-"""One SQLite file that threads and processes share: whole transactions, errors that say what to do, room in reserve.
+"""One SQLite file that threads and processes share: transactions, clear errors, room in reserve, locks of commits.
 
 Writers take SQLite's write lock at the start of a transaction (BEGIN IMMEDIATE), so a condition that was read cannot
 change before the rows that depend on it are written. WAL mode lets readers continue meanwhile; `synchronous=FULL` makes
@@ -23,10 +23,16 @@ import shutil
 import sqlite3
 import sys
 import threading
+import zlib
 from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sleeper_nb.clock import Clock, Retry
 from sleeper_nb.errors import (
     FREE_SPACE,
     UNCHANGED_FIRST,
@@ -37,6 +43,11 @@ from sleeper_nb.errors import (
     SleeperError,
     StorageError,
 )
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks: writers try at the same time
+    fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger(__name__)
 
@@ -370,3 +381,123 @@ class Reserve:
 
     def free(self) -> int:
         return shutil.disk_usage(self._catalog.parent).free
+
+
+# Advisory locks between the processes of one machine that commit to one table, so that fewer commits are lost.
+#
+# Only the catalog's conditional update makes commits safe. A lock merely saves work: eight writers that try at the same
+# time do eight times the work for one commit. So no process waits long for a lock; one that cannot get it continues.
+
+LONGEST_WAIT = timedelta(seconds=0.5)
+"""After this a process commits without the lock: its holder was stopped, or its commit takes long."""
+POLL = Retry(first_wait=0.0005, max_wait=0.01)
+
+
+class CommitLocks:
+    """Locks in one file, one byte for each table; the operating system releases them when their process ends.
+
+    Parameters
+    ----------
+    path
+        The file; it is created with the first lock, and stays empty.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+
+    @contextlib.contextmanager
+    def hold(self, table_id: str, clock: Clock) -> Iterator[None]:
+        """Run the block while holding the lock of a table, or after waiting long enough for it."""
+        byte = zlib.crc32(table_id.encode())
+        try:
+            self._wait(byte, clock)
+            yield
+        finally:
+            if self._file is not None:
+                with contextlib.suppress(OSError):
+                    fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
+
+    def _wait(self, byte: int, clock: Clock) -> None:
+        """Return when the lock is held, after a while without it, and where there are no locks."""
+        polls, end = count(), clock.now() + LONGEST_WAIT
+        try:
+            if self._file is None and fcntl is not None:
+                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+            while self._file is not None and not self._try_lock(self._file, byte):
+                if clock.now() >= end:
+                    logger.info(
+                        "%s: another process has held the lock for %s; committing anyway", self._path, LONGEST_WAIT
+                    )
+                    return
+                POLL.wait(clock, next(polls))
+        except OSError as error:  # a full disk, or a network's file system without locks
+            logger.info("%s: no advisory lock (%s); committing without it", self._path, error)
+
+    def _try_lock(self, file: int, byte: int) -> bool:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+        except (BlockingIOError, PermissionError):  # systems differ in how they report a lock held by another process
+            return False
+        return True
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+# Names in a catalog's SQLite file, read without opening the catalog: Tab in a shell asks for them.
+#
+# The file is never created, upgraded or written to, and nothing waits long for a lock.
+
+_BUSY_SECONDS = 0.2
+_ID = "(SELECT id FROM tables WHERE name = :table COLLATE NOCASE)"
+
+
+@dataclass(frozen=True, slots=True)
+class NamesInFile:
+    """The names in one catalog; none when the file cannot be read, whatever the reason."""
+
+    path: Path
+
+    def tables(self) -> tuple[str, ...]:
+        return tuple(name for (name,) in self._rows("SELECT name FROM tables ORDER BY name"))
+
+    def current_schema(self, table: str) -> tuple[str, int] | None:
+        """Return the id of a table, and that of its schema; None when it is not found."""
+        select = (
+            "SELECT tables.id, schema_id FROM tables JOIN snapshots "
+            "ON snapshots.table_id = tables.id AND snapshots.id = current_snapshot "
+            "WHERE name = :table COLLATE NOCASE"
+        )
+        return next(iter(self._rows(select, table)), None)
+
+    def savepoints(self, table: str) -> tuple[tuple[int, str | None], ...]:
+        select = f"SELECT id, name FROM savepoints WHERE table_id = {_ID} AND body NOT NULL ORDER BY id"  # noqa: S608
+        return tuple(self._rows(select, table))
+
+    def snapshots(self, table: str, most: int) -> tuple[int, ...]:
+        select = f"SELECT id FROM snapshots WHERE table_id = {_ID} AND NOT expired ORDER BY id DESC LIMIT {most:d}"  # noqa: S608
+        return tuple(number for (number,) in self._rows(select, table))
+
+    def _has_log(self) -> bool:
+        """Return whether commits are in SQLite's log; else a reader that locks would leave an empty log behind."""
+        log = self.path.with_name(f"{self.path.name}-wal")
+        return log.exists() and log.stat().st_size > 0
+
+    def _rows(self, select: str, table: str = "") -> list[Any]:
+        try:
+            address = f"{self.path.absolute().as_uri()}?{'mode=ro' if self._has_log() else 'immutable=1'}"
+            with closing(sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS)) as connection:
+                interruptions = guard(connection)
+                try:
+                    if unexpected(connection) is not None:  # of another program's file: opening it raises
+                        return []
+                    return connection.execute(select, {"table": table} if table else ()).fetchall()
+                except sqlite3.Error as error:
+                    if is_interrupted(error):
+                        raise interruptions.taken() from None
+                    raise
+        except (sqlite3.Error, OSError, UnicodeDecodeError):
+            return []

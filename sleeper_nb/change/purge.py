@@ -36,7 +36,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.catalog.catalog_base import retained
+from sleeper_nb.catalog.catalog_base import free_space_and_retry, retained
 from sleeper_nb.change.change import ATTEMPTS, ChangeReport, RowEditor
 from sleeper_nb.change.edit_list import EditList
 from sleeper_nb.change.quoted_values import quoting
@@ -61,7 +61,6 @@ from sleeper_nb.report import Bytes, Grid, TableReport, cell_text, counted, dura
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.versions.delete_savepoint import delete_savepoint
-from sleeper_nb.versions.full_disk import free_space_and_retry
 from sleeper_nb.versions.resolve import number_ranges
 
 logger = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ Other writers may commit during a check. So a suspicion is reported only if it c
 at the end: numbers are never reused, so such a version was retained all the time, and its metadata and data files must
 have been there at every moment of the check. Suspicions about a version that has expired or was deleted are dropped.
 
-The rules of the catalog and of a version's state are in `check_rules`; `check_data` reads data files.
+The rules of the catalog, of a version's state and of data files are in `check_rules`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,15 @@ from sleeper_nb.errors import (
     NotFound,
     StorageError,
 )
-from sleeper_nb.maintain.check_data import LOST_VECTOR, VECTOR, DataUse, find_data_faults
-from sleeper_nb.maintain.check_rules import catalog_faults, changed_rows, state_faults
+from sleeper_nb.maintain.check_rules import (
+    LOST_VECTOR,
+    VECTOR,
+    DataUse,
+    catalog_faults,
+    changed_rows,
+    find_data_faults,
+    state_faults,
+)
 from sleeper_nb.maintain.findings import (
     CheckedVersion,
     CheckReport,

@@ -32,6 +32,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sleeper_nb.catalog.catalog_base import free_space_and_retry
 from sleeper_nb.errors import StateRuleBroken, StorageError
 from sleeper_nb.model.deletions import DELETION_FILE
 from sleeper_nb.model.jobs import Lease
@@ -43,7 +44,6 @@ from sleeper_nb.model.transactions import DeleteFiles
 from sleeper_nb.report import CLEAN_UP, Bytes, Grid, Report, counted, duration_text, notes_line, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
-from sleeper_nb.versions.full_disk import free_space_and_retry
 
 logger = logging.getLogger(__name__)
 

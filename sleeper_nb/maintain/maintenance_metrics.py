@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from sleeper_nb.maintain.alerts import InstanceStatus
 from sleeper_nb.maintain.maintain import DELETED_TABLES, NOTHING_DUE, MaintenanceReport
-from sleeper_nb.maintain.status import TableStatus
+from sleeper_nb.maintain.status import InstanceStatus, TableStatus
 
 _GAUGES = {
     "rows": ("rows", "Rows of the current snapshot."),

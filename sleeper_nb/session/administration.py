@@ -19,10 +19,9 @@ from sleeper_nb.admin.apply import (
     declarations_of,
     plan_declaration,
 )
-from sleeper_nb.admin.create_plan import CreatePlan
+from sleeper_nb.admin.create_plan import CreatePlan, SplitPointsEstimate
 from sleeper_nb.admin.delete import DeletionReport
 from sleeper_nb.admin.reinitialise import ReinitialiseReport
-from sleeper_nb.admin.split_points_estimate import SplitPointsEstimate
 from sleeper_nb.arguments import checked
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
 from sleeper_nb.load.data_columns import SchemaChoice

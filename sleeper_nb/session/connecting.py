@@ -146,7 +146,7 @@ def connect(
 def _dynamodb(
     place: InstancePlace, settings: InstanceProperties, clock: Clock, progress: Progress, storage: Storage
 ) -> Catalog:
-    from sleeper_nb.admin.ownership import settle_warehouse
+    from sleeper_nb.admin.instances import settle_warehouse
     from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 
     catalog = DynamoDBCatalog(

@@ -12,10 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from sleeper_nb.admin.create_plan import CreatePlan
+from sleeper_nb.admin.alter import SchemaCommit
+from sleeper_nb.admin.create_plan import CreatePlan, SplitPointsEstimate
 from sleeper_nb.admin.property_files import check_changes
-from sleeper_nb.admin.schema_commit import SchemaCommit
-from sleeper_nb.admin.split_points_estimate import SplitPointsEstimate
 from sleeper_nb.catalog.catalog_base import TABLE_ID_DIGITS
 from sleeper_nb.engines.frames_to_load import first_rows, schema_of_frame
 from sleeper_nb.errors import (

@@ -19,8 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.admin.instances import instance_names
-from sleeper_nb.admin.ownership import check_warehouse
+from sleeper_nb.admin.instances import check_warehouse, instance_names
 from sleeper_nb.arguments import checked
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import Action, EngineError, HintParts, NotInstalled, SleeperError, hint_text

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sleeper_nb.admin.delete import DeletionReport
-    from sleeper_nb.admin.property_listing import PropertyValue
     from sleeper_nb.engines.spark.instance_place import InstanceSource
     from sleeper_nb.engines.spark.named_tables import NamedTables
     from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
-    from sleeper_nb.maintain.alerts import InstanceStatus
     from sleeper_nb.maintain.maintain import MaintenanceReport
+    from sleeper_nb.maintain.status import InstanceStatus
+    from sleeper_nb.model.property_guide import PropertyValue
     from sleeper_nb.session.administration import Administration
     from sleeper_nb.session.diagnosis import DoctorReport
     from sleeper_nb.session.session_inspect import SessionInspect
@@ -383,11 +383,11 @@ class Session:
         return self._list_properties(changes, footer)
 
     def _list_properties(self, names: Iterable[str], footer: str) -> Listing[PropertyValue]:
-        from sleeper_nb.admin import property_listing
+        from sleeper_nb.model.property_guide import instance_values, list_values
 
         self._check_open()
-        values = property_listing.instance_values(self._components.property_files.instance, names)
-        return property_listing.list_values(values, f"properties of instance {self.instance}", footer)
+        values = instance_values(self._components.property_files.instance, names)
+        return list_values(values, f"properties of instance {self.instance}", footer)
 
     @checked
     def allow(self, iterators: IteratorNames = (), data_paths: Iterable[str | Path] = ()) -> None:
@@ -432,9 +432,8 @@ class Session:
         names
             The tables; all when none is given.
         """
-        from sleeper_nb.maintain.alerts import Alert, InstanceStatus, alerts_of
         from sleeper_nb.maintain.service_lease import MAINTENANCE, held_lease
-        from sleeper_nb.maintain.status import TableStatus
+        from sleeper_nb.maintain.status import Alert, InstanceStatus, TableStatus, alerts_of
         from sleeper_nb.model.jobs import KEPT_JOBS
         from sleeper_nb.read.job_tracking import jobs_of
         from sleeper_nb.table import Table

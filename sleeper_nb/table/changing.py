@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from sleeper_nb.catalog.catalog_base import check_online
 from sleeper_nb.change.apply_edits import EditSettings
 from sleeper_nb.change.change import ChangeReport, RowEditor
 from sleeper_nb.change.edit_list import EditList
@@ -35,7 +36,6 @@ from sleeper_nb.load.conform import (
     no_place,
 )
 from sleeper_nb.load.row_checks import NOT_JUDGED, JudgedRows, opened_checks
-from sleeper_nb.maintain.online import check_online
 from sleeper_nb.model.jobs import DoneBefore, check_job_id
 from sleeper_nb.model.load_hints import Conversion, for_change, for_table, name_table_in_hints
 from sleeper_nb.model.partitions import Range

@@ -9,10 +9,8 @@ from dataclasses import replace
 from functools import partial
 
 from sleeper_nb.admin import alter as altering
-from sleeper_nb.admin import property_files, property_listing
-from sleeper_nb.admin.alter import AlterReport
-from sleeper_nb.admin.new_rules import NewRule, RulesOf
-from sleeper_nb.admin.property_listing import PropertyValue
+from sleeper_nb.admin import property_files
+from sleeper_nb.admin.alter import AlterReport, NewRule, RulesOf
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Engines, OpenTable
 from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput, SleeperError, StorageError
@@ -29,6 +27,7 @@ from sleeper_nb.model.evolution import (
 )
 from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
 from sleeper_nb.model.properties import EXPECT, STATISTICS, TABLE_SCHEMA, TableProperties, schema_line
+from sleeper_nb.model.property_guide import PropertyValue, list_values, table_values
 from sleeper_nb.model.schema import Check, Field, Fields, Member, Schema, fields_of
 from sleeper_nb.model.sql_quotes import quoted_name
 from sleeper_nb.model.state import TableState
@@ -41,8 +40,8 @@ logger = logging.getLogger(__name__)
 
 
 def property_values(table: OpenTable, names: Iterable[str]) -> Listing[PropertyValue]:
-    values = property_listing.table_values(table.properties, names)
-    return property_listing.list_values(values, f"properties of {table.name}")
+    values = table_values(table.properties, names)
+    return list_values(values, f"properties of {table.name}")
 
 
 def set_properties(table: OpenTable, changes: Mapping[str, str | None]) -> OpenTable:

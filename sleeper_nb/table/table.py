@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from sleeper_nb.admin.alter import AlterReport
-from sleeper_nb.admin.property_listing import PropertyValue
 from sleeper_nb.arguments import checked
 from sleeper_nb.change.change import ChangeReport
 from sleeper_nb.changes import Changes
@@ -34,6 +33,7 @@ from sleeper_nb.model.evolution import (
     SetUniqueKeys,
     WidenColumn,
 )
+from sleeper_nb.model.property_guide import PropertyValue
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.schema import Check, Field, Schema, parse_type
 from sleeper_nb.model.snapshots import (

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from sleeper_nb.arguments import checked
-from sleeper_nb.catalog.catalog_base import read_consistently
+from sleeper_nb.catalog.catalog_base import check_online, is_online, read_consistently
 from sleeper_nb.change.purge import PurgeReport
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import NotFound
@@ -22,7 +22,6 @@ from sleeper_nb.maintain.collect_garbage import GarbageReport
 from sleeper_nb.maintain.compact import CompactionReport, JobRunner
 from sleeper_nb.maintain.compaction_plan import CompactionJob, StrategySettings
 from sleeper_nb.maintain.maintain import MaintenanceReport, MaintenanceStep, Proceed, always
-from sleeper_nb.maintain.online import check_online, is_online
 from sleeper_nb.maintain.sweep_orphans import OrphanReport, sweep_orphans
 from sleeper_nb.model.jobs import Lease
 from sleeper_nb.model.properties import SPLITTING_THRESHOLD

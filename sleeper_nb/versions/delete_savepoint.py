@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.catalog.catalog_base import retained
+from sleeper_nb.catalog.catalog_base import free_space_and_retry, retained
 from sleeper_nb.errors import Action, StorageError
 from sleeper_nb.model.file_totals import Totals
 from sleeper_nb.model.files import FileReferences
@@ -23,7 +23,6 @@ from sleeper_nb.report import Bytes, Grid, Report, counted, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.versions.expire import Retention, plan_expiry
-from sleeper_nb.versions.full_disk import free_space_and_retry
 
 logger = logging.getLogger(__name__)
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sleeper_nb.catalog.catalog_base import free_space_and_retry
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.report import CLEAN_UP, Grid, TableReport, counted, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.versions.full_disk import free_space_and_retry
 
 logger = logging.getLogger(__name__)
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from sleeper_nb.catalog.locks import LONGEST_WAIT, CommitLocks
+from sleeper_nb.catalog.sqlite_file import LONGEST_WAIT, CommitLocks
 from sleeper_nb.clock import ManualClock
 
 OTHER = """
 import sys
 from pathlib import Path
-from sleeper_nb.catalog.locks import CommitLocks
+from sleeper_nb.catalog.sqlite_file import CommitLocks
 from sleeper_nb.clock import ManualClock
 clock = ManualClock()
 with CommitLocks(Path(sys.argv[1])).hold("t", clock):

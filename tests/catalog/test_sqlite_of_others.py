@@ -11,8 +11,8 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.catalog import sqlite_file
-from sleeper_nb.catalog.names_in_file import NamesInFile
 from sleeper_nb.catalog.sqlite import SqliteCatalog
+from sleeper_nb.catalog.sqlite_file import NamesInFile
 from sleeper_nb.errors import CatalogDamaged
 
 NUMBERS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"

@@ -14,7 +14,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.errors import SleeperError, StorageError
 from sleeper_nb.maintain.check import check_table, savepoint_file_faults
-from sleeper_nb.maintain.check_data import DataUse, find_data_faults
+from sleeper_nb.maintain.check_rules import DataUse, find_data_faults
 from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.savepoints import Savepoint, is_file_of
 from sleeper_nb.model.transactions import from_entry, has_checksum, without_checksum
