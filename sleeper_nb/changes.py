@@ -14,7 +14,7 @@ from sleeper_nb.display.preview import DEFAULT_DISPLAY, preview
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.state import TableState
 from sleeper_nb.progress import SILENT, Progress
-from sleeper_nb.read.limited import limited
+from sleeper_nb.read.read_rows import limited
 from sleeper_nb.report import (
     Display,
     Grid,

@@ -21,9 +21,8 @@ from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.read.column_profile import ColumnProfile, profile_listing
 from sleeper_nb.read.export import ExportReport, export
 from sleeper_nb.read.footers import with_row_groups
-from sleeper_nb.read.predicate import Predicate
+from sleeper_nb.read.predicate import Condition, Predicate
 from sleeper_nb.read.read_rows import read, stream
-from sleeper_nb.read.row_condition import Condition
 from sleeper_nb.read.scan_plan import (
     ScanPlan,
 )

@@ -26,8 +26,15 @@ from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.progress import finishing
 from sleeper_nb.query import DEFAULT_ENGINE, Queries, QueryResult
-from sleeper_nb.read.predicate import ALWAYS_TRUE, And, Predicate, Pruning, is_exact_projection, prune_regions
-from sleeper_nb.read.row_condition import Condition
+from sleeper_nb.read.predicate import (
+    ALWAYS_TRUE,
+    And,
+    Condition,
+    Predicate,
+    Pruning,
+    is_exact_projection,
+    prune_regions,
+)
 from sleeper_nb.read.scan_plan import (
     ScanPlan,
     TableRows,

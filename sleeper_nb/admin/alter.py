@@ -19,9 +19,8 @@ from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import SetSchema, Transaction
-from sleeper_nb.read.predicate import Pruning
+from sleeper_nb.read.predicate import Condition, Pruning
 from sleeper_nb.read.read_rows import stream
-from sleeper_nb.read.row_condition import Condition
 from sleeper_nb.read.scan_plan import PlannedFile, ScanPlan, plan_scan
 from sleeper_nb.report import Grid, TableReport
 from sleeper_nb.state_store.commit_queue import Announce

@@ -14,8 +14,7 @@ from sleeper_nb.admin.property_files import check_changes
 from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound, SleeperError, StorageError, hint_text
 from sleeper_nb.model import config_text
 from sleeper_nb.model.properties import TableProperties
-from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.schema_file import read_schema
+from sleeper_nb.model.schema import Schema, read_schema
 from sleeper_nb.report import Grid, TableReport, counted
 
 _PARTS = ("row-keys", "sort-keys", "values")

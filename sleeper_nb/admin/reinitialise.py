@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from sleeper_nb.admin.alter import SchemaCommit
 from sleeper_nb.catalog.catalog_base import retained
 from sleeper_nb.errors import Action, ConfirmationNeeded, StorageError
-from sleeper_nb.model.file_totals import data_files
+from sleeper_nb.model.file_reference import data_files
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.savepoints import RetainedVersions, savepoint_label

@@ -117,7 +117,7 @@ def templates(context: Context, arguments: Namespace) -> Answer:
 def add_table(context: Context, arguments: Namespace) -> Table:
     from sleeper_nb.commands import table_templates  # heavy: it brings pyarrow
     from sleeper_nb.model.properties import TABLE_SCHEMA, TableProperties
-    from sleeper_nb.model.schema_file import read_schema
+    from sleeper_nb.model.schema import read_schema
 
     folder = Path(table_templates.FOLDER)
     schema_path = arguments.schema or folder / table_templates.SCHEMA

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.display.preview import MAX_BYTES, bounded_with_html
-from sleeper_nb.model.file_reference import VALUE_COLUMNS
-from sleeper_nb.model.file_totals import Totals
+from sleeper_nb.model.file_reference import VALUE_COLUMNS, Totals
 from sleeper_nb.model.schema import Field
 from sleeper_nb.model.state import TableState
 from sleeper_nb.report import (

@@ -19,7 +19,7 @@ from sleeper_nb.display.figure import (
     words,
 )
 from sleeper_nb.display.listings import Versioned
-from sleeper_nb.model.file_totals import Totals
+from sleeper_nb.model.file_reference import Totals
 from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range
 from sleeper_nb.model.state import TableState

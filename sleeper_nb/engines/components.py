@@ -31,7 +31,7 @@ from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.progress import BackgroundJobs, Progress
-from sleeper_nb.read.row_condition import Condition
+from sleeper_nb.read.predicate import Condition
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.versions.leases import Leases
 

@@ -17,7 +17,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.sql_values import DIALECTS, Dialect
 from sleeper_nb.model.state import TableState
 from sleeper_nb.progress import Progress
-from sleeper_nb.read.row_condition import Condition
+from sleeper_nb.read.predicate import Condition
 from sleeper_nb.read.scan_plan import ScanPlan
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.composition import Composition

@@ -35,8 +35,8 @@ from sleeper_nb.model.properties import EXPECT_ACTION
 from sleeper_nb.model.schema import Check, Schema
 from sleeper_nb.model.state import CommitPoint, TableState
 from sleeper_nb.model.transactions import AddFiles, ChangeRows
+from sleeper_nb.read.predicate import Condition, RowFilter
 from sleeper_nb.read.read_rows import merged
-from sleeper_nb.read.row_condition import Condition, RowFilter
 from sleeper_nb.read.scan_plan import PlannedFile, files_in, plan_scan
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.data_files import run_starts

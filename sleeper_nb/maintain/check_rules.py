@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 from sleeper_nb.catalog.checked_rows import CatalogRows
 from sleeper_nb.errors import NetworkError, SleeperError, first_line
 from sleeper_nb.maintain.findings import CheckedVersion, Suspicion, key_of
-from sleeper_nb.model.file_reference import FileReference
-from sleeper_nb.model.file_totals import data_files
+from sleeper_nb.model.file_reference import FileReference, data_files
 from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import PartitionTree, Region
 from sleeper_nb.model.savepoints import Savepoint

@@ -48,10 +48,9 @@ from sleeper_nb.model.snapshots import Snapshot, files_text
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import ReplaceFileReferences
 from sleeper_nb.progress import Progress, unchecked
+from sleeper_nb.read.background import Renewing, prefetched
 from sleeper_nb.read.job_tracking import JobTracker, forget_old_jobs
-from sleeper_nb.read.prefetch import prefetched
 from sleeper_nb.read.read_rows import leaf_rows
-from sleeper_nb.read.renewing import Renewing
 from sleeper_nb.read.request_estimate import CommitCosts, RequestEstimate
 from sleeper_nb.read.row_processing import Processor
 from sleeper_nb.report import Bytes, Grid, TableReport, counted, notes_line, rate_text

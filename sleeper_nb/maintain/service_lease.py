@@ -15,7 +15,7 @@ from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.jobs import ServiceLease
-from sleeper_nb.read.renewing import Renewing
+from sleeper_nb.read.background import Renewing
 
 logger = logging.getLogger(__name__)
 

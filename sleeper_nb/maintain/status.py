@@ -23,8 +23,7 @@ from sleeper_nb.maintain.collect_garbage import (
     versions_kept,
 )
 from sleeper_nb.maintain.compaction_plan import StrategySettings, choose_batches, claims_text, plan_compaction
-from sleeper_nb.model.file_reference import FileReference
-from sleeper_nb.model.file_totals import data_files
+from sleeper_nb.model.file_reference import FileReference, data_files
 from sleeper_nb.model.jobs import Job, ServiceLease
 from sleeper_nb.model.properties import (
     SAVEPOINT_INTERVAL,

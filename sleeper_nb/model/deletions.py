@@ -1,4 +1,4 @@
-"""Deletion vectors as values: which rows of a data file a partition no longer has.
+"""Places of rows in data files, and deletion vectors: which rows of a data file a partition no longer has.
 
 A change of rows does not rewrite a large data file. It writes the positions of the rows that are gone to a small file,
 which the new reference to the data file names; the positions are those of the rows in the data file, from 0. Older
@@ -77,3 +77,13 @@ def deletion_columns(vectors: Sequence[DeletionVector | None]) -> dict[str, pa.A
         return {each.name: pa.nulls(len(vectors), each.type) for each in DELETION_COLUMNS}
     cells = [nothing if vector is None else vector.cells for vector in vectors]
     return {each.name: pa.array([row[at] for row in cells], each.type) for at, each in enumerate(DELETION_COLUMNS)}
+
+
+# The columns that say where a row is, in rows that are read with their places.
+
+FILE_NUMBER: Final = "sleeper:file"
+"""A column of rows that are read with their places: the number of the data file in `ScanPlan.filenames`; an int."""
+POSITION: Final = "sleeper:position"
+"""A column of such rows: the place of the row in its data file, from 0; a long. No field can have a name with ``:``."""
+PLACES: Final = pa.schema([(FILE_NUMBER, pa.int32()), (POSITION, pa.int64())])
+"""Both columns; they follow those of the table."""

@@ -24,8 +24,7 @@ from functools import partial
 from typing import Any
 
 from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
-from sleeper_nb.model.aggregations import ALL_OTHERS
-from sleeper_nb.model.processing import AGGREGATIONS, DELETE_COLUMN, FILTERS, DataProcessing
+from sleeper_nb.model.processing import AGGREGATIONS, ALL_OTHERS, DELETE_COLUMN, FILTERS, DataProcessing
 from sleeper_nb.model.properties import STATISTICS
 from sleeper_nb.model.schema import Check, Field, FieldType, Member, Schema
 from sleeper_nb.model.statistics import StatisticsColumns, can_have_statistics

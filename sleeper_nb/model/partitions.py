@@ -22,7 +22,7 @@ import pyarrow as pa
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.keys import KeyValue, check_key, key_after, key_text, parse_key, written_key
 from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.model.sql_quotes import quoted_text
+from sleeper_nb.model.sql_values import quoted_text
 from sleeper_nb.tabular import Tabular
 
 ROOT_ID = "root"

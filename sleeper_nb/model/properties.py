@@ -14,7 +14,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
-from sleeper_nb.model.aggregations import parse_aggregations
 from sleeper_nb.model.config_text import entries, line_of
 from sleeper_nb.model.expectations import COUNT, REFUSE, Expectation, parse_expectations
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions
@@ -25,6 +24,7 @@ from sleeper_nb.model.processing import (
     ITERATOR,
     ITERATOR_CONFIG,
     PROCESSING_PROPERTIES,
+    parse_aggregations,
     parse_filters,
 )
 from sleeper_nb.model.times import DURATION, parse_duration

@@ -22,10 +22,10 @@ from typing import Any, ClassVar, cast
 import pyarrow as pa
 
 from sleeper_nb.arguments import checked, described
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.constants import constant, constant_text
-from sleeper_nb.model.sql_quotes import quoted_text
+from sleeper_nb.model.sql_values import quoted_text
 from sleeper_nb.report import Grid, Report
 
 KEY_TYPES = ("int", "long", "string", "bytearray", "date", "timestamp")
@@ -966,3 +966,25 @@ def _parts_of(line: str) -> tuple[list[str], bool]:
         else:
             part += c
     return [*parts, part], bool(brackets) or quoted
+
+
+# A schema in a file: Sleeper's JSON, or lines of our own.
+
+_QUOTED_WORD = re.compile(r"'([^']+)'")
+
+
+def read_schema(text: str, source: str) -> Schema:
+    """Return the schema that a file holds: Sleeper's JSON, or lines as `Schema.from_ddl` takes them.
+
+    `InvalidInput`: names the source, and the line where that is known.
+    """
+    is_json = text.lstrip().startswith("{")
+    try:
+        return Schema.from_json(text) if is_json else Schema.from_ddl(text)
+    except SleeperError as error:
+        message = f"{source}: {error.message}"
+        word = _QUOTED_WORD.search(error.message)
+        if is_json and word and "line " not in error.message:
+            lines = [number for number, line in enumerate(text.splitlines(), 1) if f'"{word[1]}"' in line]
+            message = f"line {lines[-1]} of {message}" if lines else message
+        raise InvalidInput(message, hint=error.hint_parts) from error

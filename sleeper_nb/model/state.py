@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from sleeper_nb.model.file_totals import Totals
+from sleeper_nb.model.file_reference import Totals
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema

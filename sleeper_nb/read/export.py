@@ -26,8 +26,8 @@ import pyarrow.parquet as pq
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.csv_format import DEFAULT_CSV, CsvFormat
 from sleeper_nb.progress import Progress
+from sleeper_nb.read.predicate import Condition, RowFilter
 from sleeper_nb.read.read_rows import leaf_rows, opened_condition, selected_fields
-from sleeper_nb.read.row_condition import Condition, RowFilter
 from sleeper_nb.read.row_processing import Processor
 from sleeper_nb.read.scan_plan import PlannedLeaf, ScanPlan
 from sleeper_nb.report import Bytes, Grid, TableReport, counted, values_of

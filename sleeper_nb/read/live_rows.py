@@ -20,12 +20,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sleeper_nb.errors import StorageError
-from sleeper_nb.model.deletions import POSITIONS, DeletionVector
+from sleeper_nb.model.deletions import FILE_NUMBER, PLACES, POSITION, POSITIONS, DeletionVector
 from sleeper_nb.model.partitions import Region
-from sleeper_nb.model.place_columns import FILE_NUMBER, PLACES, POSITION
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.read.background import prefetched
 from sleeper_nb.read.footers import RowGroup, groups_in
-from sleeper_nb.read.prefetch import prefetched
 from sleeper_nb.read.scan_plan import PlannedFile, ScanPlan, keys_in
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.integrity import damaged, read_checked

@@ -44,10 +44,9 @@ from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import KeyValue, arrow_value
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.model.sql_quotes import quoted_name
-from sleeper_nb.read.limited import limited
+from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.read.live_rows import LiveRows, PlacedFile, placed_schema
-from sleeper_nb.read.row_condition import Condition, RowFilter
+from sleeper_nb.read.predicate import Condition, RowFilter
 from sleeper_nb.read.row_processing import Processor
 from sleeper_nb.read.scan_plan import FileContent, PlannedFile, PlannedLeaf, ScanPlan
 from sleeper_nb.storage.filesystem import Storage
@@ -618,6 +617,21 @@ def _column(name: str) -> Any:
     from datafusion import col
 
     return col(quoted_name(name))  # quoted, or DataFusion would fold its case
+
+
+def limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """Yield the first `limit` rows of batches, and read no batch after them; None for all rows."""
+    if limit is None:
+        yield from batches
+        return
+    rows_left = limit
+    if rows_left == 0:
+        return
+    for batch in batches:
+        yield batch.slice(0, rows_left)
+        rows_left -= min(batch.num_rows, rows_left)
+        if rows_left == 0:
+            return
 
 
 def coalesced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

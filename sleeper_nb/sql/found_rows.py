@@ -29,8 +29,8 @@ from sleeper_nb.change.row_changes import (
     WhenClause,
     conditions_of,
 )
+from sleeper_nb.model.deletions import FILE_NUMBER, POSITION
 from sleeper_nb.model.partitions import Region
-from sleeper_nb.model.place_columns import FILE_NUMBER, POSITION
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.sql_values import Given, Slice
 from sleeper_nb.sql.composition import Composition, GivenMap, Piece, QuotedName, StructBegin, StructField, in_brackets

@@ -9,8 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.sql_quotes import quoted_name
-from sleeper_nb.model.sql_values import DIALECTS, Dialect
+from sleeper_nb.model.sql_values import DIALECTS, Dialect, quoted_name
 from sleeper_nb.sql.dialects import RULES
 
 if TYPE_CHECKING:

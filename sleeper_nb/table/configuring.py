@@ -29,7 +29,7 @@ from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
 from sleeper_nb.model.properties import EXPECT, STATISTICS, TABLE_SCHEMA, TableProperties, schema_line
 from sleeper_nb.model.property_guide import PropertyValue, list_values, table_values
 from sleeper_nb.model.schema import Check, Field, Fields, Member, Schema, fields_of
-from sleeper_nb.model.sql_quotes import quoted_name
+from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import SetProcessing
 from sleeper_nb.read.row_processing import Processor

@@ -42,7 +42,7 @@ from sleeper_nb.change.row_changes import (
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.load.conform import no_place
 from sleeper_nb.load.row_checks import values_text
-from sleeper_nb.model.place_columns import FILE_NUMBER, POSITION
+from sleeper_nb.model.deletions import FILE_NUMBER, POSITION
 from sleeper_nb.model.schema import Member, Schema
 from sleeper_nb.model.sql_values import Given, Name, Slice
 from sleeper_nb.model.transactions import EditCounts

@@ -15,8 +15,8 @@ from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.load.conform import RawColumns, compare, raise_first, row_number
 from sleeper_nb.load.row_checks import opened_checks
+from sleeper_nb.model.deletions import FILE_NUMBER, POSITION
 from sleeper_nb.model.partitions import Region
-from sleeper_nb.model.place_columns import FILE_NUMBER, POSITION
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import VersionReference
 from sleeper_nb.model.state import TableState

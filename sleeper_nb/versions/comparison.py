@@ -17,8 +17,7 @@ from sleeper_nb.model.partitions import Partition, PartitionTree, Region
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
-from sleeper_nb.read.predicate import Regions, inclusive_projection, prune_regions
-from sleeper_nb.read.row_condition import Condition
+from sleeper_nb.read.predicate import Condition, Regions, inclusive_projection, prune_regions
 from sleeper_nb.read.scan_plan import PlannedFile, PlannedLeaf, files_in, files_of, regions_of
 
 

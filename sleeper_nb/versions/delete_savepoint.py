@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.catalog.catalog_base import free_space_and_retry, retained
 from sleeper_nb.errors import Action, StorageError
-from sleeper_nb.model.file_totals import Totals
+from sleeper_nb.model.file_reference import Totals
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.savepoints import RetainedVersions, Savepoint, savepoint_label, savepoints_by_snapshot
 from sleeper_nb.report import Bytes, Grid, Report, counted, nothing_done

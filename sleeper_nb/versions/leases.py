@@ -18,7 +18,7 @@ from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import AccessDenied, NotFound, StorageError
 from sleeper_nb.model.jobs import Lease
-from sleeper_nb.read.renewing import Renewing
+from sleeper_nb.read.background import Renewing
 
 logger = logging.getLogger(__name__)
 

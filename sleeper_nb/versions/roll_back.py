@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sleeper_nb.errors import HISTORY, Action, InvalidInput, StorageError
 from sleeper_nb.model.evolution import broken_promises, reads_files_of
-from sleeper_nb.model.file_totals import data_files
+from sleeper_nb.model.file_reference import data_files
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState

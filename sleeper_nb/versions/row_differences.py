@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.progress import SILENT, Progress
+from sleeper_nb.read.predicate import RowFilter
 from sleeper_nb.read.read_rows import coalesced, leaf_rows, opened_condition
-from sleeper_nb.read.row_condition import RowFilter
 from sleeper_nb.read.row_processing import Processor
 from sleeper_nb.read.scan_plan import PlannedLeaf
 from sleeper_nb.read.value_order import as_bytes, lengths

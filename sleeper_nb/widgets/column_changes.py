@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.model.schema import Field
-from sleeper_nb.model.sql_quotes import quoted_name
+from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.report import values_of
 from sleeper_nb.widgets.column_bars import NAMED, ORDERED, TOP_VALUES, Bars, ranges_between
 from sleeper_nb.widgets.row_grid_query import select

@@ -21,9 +21,9 @@ from sleeper_nb.display.preview import MAX_BYTES, bounded_with_html
 from sleeper_nb.display.timeline_picture import change_text, timeline
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.last_used import LastUsed
-from sleeper_nb.model.file_totals import Totals
+from sleeper_nb.model.file_reference import Totals
 from sleeper_nb.model.partitions import write_region
-from sleeper_nb.model.sql_quotes import quoted_name
+from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.public_types import QueryResult
 from sleeper_nb.report import counted, notes_line, report_for
 from sleeper_nb.sql_text import with_version

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from sleeper_nb.display.preview import Reads
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.place_columns import FILE_NUMBER, POSITION
+from sleeper_nb.model.deletions import FILE_NUMBER, POSITION
 from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.model.sql_quotes import quoted_name
+from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.report import Bytes, Grid, Report, counted, data_rows, values_of
 from sleeper_nb.tabular import as_dict
 from sleeper_nb.widgets.column_bars import (

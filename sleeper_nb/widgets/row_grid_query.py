@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.constants import constant
 from sleeper_nb.model.schema import Field, FieldType, Schema
-from sleeper_nb.model.sql_quotes import quoted_name
+from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.report import MOST_SHOWN
 
 FilterTest = Literal["between", "above", "below", "in", "contains", "null", "not null"]

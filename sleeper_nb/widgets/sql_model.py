@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sleeper_nb.display.chart import VEGA_LITE, Chart
 from sleeper_nb.display.chart_marks import KINDS, ChartKind
 from sleeper_nb.errors import NotFound
-from sleeper_nb.model.sql_quotes import quoted_name
+from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.sql_text import KEYWORDS, next_words
 from sleeper_nb.widgets.explorer_model import PLAIN_NAME, Preview, SqlAnswer
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.model.schema import Field
-from sleeper_nb.model.sql_quotes import quoted_name
-from sleeper_nb.model.sql_types import duckdb_type
+from sleeper_nb.model.sql_values import duckdb_type, quoted_name
 from sleeper_nb.report import values_of
 from sleeper_nb.widgets.column_bars import TOP_VALUES, Bars
 from sleeper_nb.widgets.row_grid_query import select

@@ -20,7 +20,7 @@ from sleeper_nb.load.load_options import EXACT
 from sleeper_nb.load.sources import find_sources
 from sleeper_nb.maintain import compact as compaction
 from sleeper_nb.maintain.compaction_plan import StrategySettings
-from sleeper_nb.model.place_columns import FILE_NUMBER, POSITION
+from sleeper_nb.model.deletions import FILE_NUMBER, POSITION
 from sleeper_nb.progress import Silent
 from sleeper_nb.read import read_rows
 from sleeper_nb.read.scan_plan import plan_scan

@@ -16,7 +16,7 @@ from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.spark import frames, row_places
 from sleeper_nb.engines.spark.kept_frames import KeptFrames
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
-from sleeper_nb.model.place_columns import FILE_NUMBER, POSITION
+from sleeper_nb.model.deletions import FILE_NUMBER, POSITION
 from sleeper_nb.model.processing import NOTHING, PythonIterator
 from sleeper_nb.query.queries import Queries
 from sleeper_nb.query.result import QueryResult

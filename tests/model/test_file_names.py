@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sleeper_nb.model.file_names import FileNames
+from sleeper_nb.model.files import FileNames
 
 names = st.text(max_size=40) | st.uuids().map(lambda u: f"data/partition_root/{u.hex}.parquet")
 

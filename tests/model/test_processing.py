@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.model.aggregations import Aggregation
 from sleeper_nb.model.processing import (
     AGGREGATIONS,
     DELETE_COLUMN,
@@ -15,6 +14,7 @@ from sleeper_nb.model.processing import (
     ITERATOR_CONFIG,
     NOTHING,
     AgeOff,
+    Aggregation,
     DataProcessing,
     PythonIterator,
 )

@@ -12,7 +12,7 @@ import pytest
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.read.given_keys import keys_given
+from sleeper_nb.read.scan_plan import keys_given
 
 ONE, TWO = Schema({"n": "int"}), Schema({"city": "string", "n": "int"})
 

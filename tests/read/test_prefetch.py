@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from sleeper_nb.read.prefetch import prefetched
+from sleeper_nb.read.background import prefetched
 
 
 def counting(seen: list[str | int], until: int = 100) -> Iterator[int]:

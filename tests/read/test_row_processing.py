@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.model.aggregations import Aggregation
 from sleeper_nb.model.permissions import Permissions
 from sleeper_nb.model.processing import (
     AGGREGATIONS,
@@ -22,6 +21,7 @@ from sleeper_nb.model.processing import (
     ITERATOR,
     ITERATOR_CONFIG,
     AgeOff,
+    Aggregation,
     DataProcessing,
     PythonIterator,
 )

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sleeper_nb.model.aggregations import COMPARED
-from sleeper_nb.model.processing import AGGREGATIONS, DELETE_COLUMN, DataProcessing
+from sleeper_nb.model.processing import AGGREGATIONS, COMPARED, DELETE_COLUMN, DataProcessing
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.read.row_processing import Processor

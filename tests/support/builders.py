@@ -35,7 +35,7 @@ from sleeper_nb.model.transactions import AddFiles, initial_state
 from sleeper_nb.progress import Silent
 from sleeper_nb.read import read_rows as reading
 from sleeper_nb.read import scan_plan as planning
-from sleeper_nb.read.row_condition import Condition
+from sleeper_nb.read.predicate import Condition
 from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import duckdb
 
-from sleeper_nb.model.aggregations import COMPARED, FIRST, LAST_NOT_NULL, Aggregation
-from sleeper_nb.model.processing import DataProcessing
+from sleeper_nb.model.processing import COMPARED, FIRST, LAST_NOT_NULL, Aggregation, DataProcessing
 from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.model.sql_quotes import quoted_name
+from sleeper_nb.model.sql_values import quoted_name
 
 _TYPES = {"tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "long": "BIGINT"}
 _HUGEINT_DIGITS = 38
@@ -113,7 +112,7 @@ def _hidden(processing: DataProcessing, fields: dict[str, Field]) -> str:
 
 
 def _order(each: Aggregation, together: Iterable[str], fields: dict[str, Field]) -> str:
-    """Return a value that is the greatest in the row that wins; see `sleeper_nb.read.winning_rows`."""
+    """Return a value that is the greatest in the row that wins; see `sleeper_nb.read.row_processing`."""
     direction = "DESC" if each.operation == FIRST else "ASC"
     keys = [f"{key}, '{direction} NULLS FIRST'" for key in _ordered(fields[each.sequence])]
     keys += [f"{key}, 'ASC NULLS FIRST'" for name in together for key in _ordered(fields[name])]

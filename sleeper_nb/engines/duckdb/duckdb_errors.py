@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from sleeper_nb.errors import RAISED, DidYouMean, Hint, InvalidInput, NotFound, SleeperError, StorageError
-from sleeper_nb.model.sql_quotes import quoted_name
+from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.model.times import days_of_month
 from sleeper_nb.sql.binding import GENERATED_PREFIX
 from sleeper_nb.storage.paths import is_data_file

@@ -26,7 +26,7 @@ from sleeper_nb.engines.duckdb.interrupts import fetched
 from sleeper_nb.engines.duckdb.parsed_predicates import parse_where, planned_conditions
 from sleeper_nb.engines.duckdb.relations import name_rows
 from sleeper_nb.engines.duckdb.syntax_tree import set_moment
-from sleeper_nb.model.sql_quotes import quoted_name
+from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.read import join_rules
 from sleeper_nb.read.join_rules import Operator, Origin, ScanKeys
 from sleeper_nb.read.predicate import PushedPredicates

@@ -24,7 +24,7 @@ from sleeper_nb.engines.duckdb.relations import columns_of
 from sleeper_nb.engines.duckdb.syntax_tree import last_name, syntax_tree, time_functions, tree_nodes, unstable_function
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.sql_quotes import quoted_name
+from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.read.predicate import (
     ALWAYS_TRUE,
     UNKNOWN,

@@ -36,7 +36,7 @@ from sleeper_nb.load.source_files import (
     search,
 )
 from sleeper_nb.model.schema import Field, FieldType, Schema
-from sleeper_nb.model.sql_quotes import quoted_name, quoted_text
+from sleeper_nb.model.sql_values import quoted_name, quoted_text
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.references import TableReference, file_references
 from sleeper_nb.sql.statement import Replacement, Statement

@@ -27,11 +27,10 @@ from sleeper_nb.engines.local_files import as_pattern
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import RAISED, InvalidInput, SleeperError
 from sleeper_nb.maintain.system_tables import SystemRows
+from sleeper_nb.model.deletions import FILE_NUMBER, PLACES, POSITION
 from sleeper_nb.model.partitions import Region
-from sleeper_nb.model.place_columns import FILE_NUMBER, PLACES, POSITION
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.sql_quotes import quoted_name, quoted_text
-from sleeper_nb.model.sql_types import duckdb_type
+from sleeper_nb.model.sql_values import duckdb_type, quoted_name, quoted_text
 from sleeper_nb.read.live_rows import placed_files, placed_schema, positions_of
 from sleeper_nb.read.read_rows import check_contents, check_files, placed_rows, stream
 from sleeper_nb.read.row_processing import Processor, in_microseconds

@@ -31,16 +31,15 @@ from sleeper_nb.engines.spark.row_places import FileNumbers
 from sleeper_nb.engines.spark.spark_reads import is_query
 from sleeper_nb.errors import InvalidInput, StorageError, first_line
 from sleeper_nb.maintain.system_tables import SystemRows
+from sleeper_nb.model.deletions import FILE_NUMBER, PLACES, POSITION
 from sleeper_nb.model.keys import KeyValue, plain_time
 from sleeper_nb.model.partitions import Region
-from sleeper_nb.model.place_columns import FILE_NUMBER, PLACES, POSITION
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, FieldType, Schema
-from sleeper_nb.model.sql_quotes import quoted_name
+from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.read.live_rows import PlacedFile, placed_files, placed_schema
-from sleeper_nb.read.predicate import MOST_REGIONS, Comparison
+from sleeper_nb.read.predicate import MOST_REGIONS, Comparison, Condition
 from sleeper_nb.read.read_rows import check_files, leaf_rows, placed_rows
-from sleeper_nb.read.row_condition import Condition
 from sleeper_nb.read.row_processing import Processor, in_microseconds
 from sleeper_nb.read.scan_plan import (
     ScanPlan,

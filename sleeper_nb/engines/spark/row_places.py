@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from sleeper_nb.model.place_columns import FILE_NUMBER, POSITION
+from sleeper_nb.model.deletions import FILE_NUMBER, POSITION
 from sleeper_nb.read.live_rows import Positions, positions_of
 from sleeper_nb.read.scan_plan import PlannedFile
 from sleeper_nb.storage.filesystem import Storage

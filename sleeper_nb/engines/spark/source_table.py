@@ -29,9 +29,8 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import VersionReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.read.file_statistics import columns_of
-from sleeper_nb.read.predicate import ALWAYS_TRUE, And, Predicate, Pruning, inclusive_projection
+from sleeper_nb.read.predicate import ALWAYS_TRUE, And, Condition, Predicate, Pruning, inclusive_projection
 from sleeper_nb.read.read_rows import leaf_rows, opened_condition, selected_fields
-from sleeper_nb.read.row_condition import Condition
 from sleeper_nb.read.row_processing import Processor
 from sleeper_nb.read.scan_plan import (
     FileGroup,

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS, type_text
 from sleeper_nb.engines.spark.gateway import java_class
-from sleeper_nb.model.place_columns import FILE_NUMBER, PLACES, POSITION
+from sleeper_nb.model.deletions import FILE_NUMBER, PLACES, POSITION
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.sql_quotes import quoted_name
+from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.read.predicate import (
     ALWAYS_TRUE,
     MOST_REGIONS,
