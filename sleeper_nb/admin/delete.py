@@ -174,7 +174,6 @@ def finish_deletions(catalog: Catalog, files: PropertyFiles, clock: Clock) -> in
 
 
 def _remove(catalog: Catalog, files: PropertyFiles, table_ids: Iterable[str], clock: Clock) -> None:
-    """Do steps 2 and 3 of a deletion."""
     for table_id in table_ids:
         place = files.place_of(table_id)
         place.delete_all(table_id)

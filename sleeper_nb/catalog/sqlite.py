@@ -127,7 +127,6 @@ def upgrade(run: sqlite3.Connection) -> None:
 
 
 def _delete_rows(run: sqlite3.Connection, table_id: str) -> None:
-    """Delete every row of a table except its entry in `tables`."""
     for name in _OF_A_TABLE:
         run.execute(f"DELETE FROM {name} WHERE table_id = ?", (table_id,))  # noqa: S608 - our own names
 
@@ -346,7 +345,6 @@ def _from_job(table_id: str, job: Job) -> tuple[Any, ...]:
 
 
 def _job_ids(table_id: str, new: Iterable[Snapshot]) -> list[tuple[str, str, int]]:
-    """Return the rows of `job_ids` that snapshots add: table, id of the job, snapshot."""
     return [(table_id, snapshot.job_id, snapshot.id) for snapshot in new if snapshot.job_id is not None]
 
 

@@ -142,7 +142,6 @@ class _NamedFiles:
 
 
 def _differs(named: pa.Table, last: pa.Table) -> Any:
-    """Return for each reference whether the version before lacks its file, or has another size, checksum or vector."""
     places = pc.index_in(named["filename"], last["filename"].combine_chunks())
     sizes_differ = pc.not_equal(named["bytes"], last["bytes"].take(places))
     checksums, last_checksums = pc.fill_null(named["checksum"], ""), pc.fill_null(last["checksum"].take(places), "")
@@ -265,7 +264,6 @@ def _catalog_file_faults(store: StateStore) -> Iterator[Suspicion]:
 
 
 def _log_faults(log: Mapping[int, bytes], snapshots: Sequence[Snapshot]) -> Iterator[Suspicion]:
-    """Yield the damaged entries of the transaction log, including those that no version needs now."""
     for number, entry in log.items():
         try:
             from_entry(entry, number)

@@ -57,7 +57,6 @@ def _sequence_faults(oldest_first: Sequence[Snapshot]) -> Iterator[Suspicion]:
 def _current_faults(
     oldest_first: Sequence[Snapshot], current: int | None, current_commit: str | None
 ) -> Iterator[Suspicion]:
-    """Yield how the current snapshot that the table's own row names differs from the retained snapshots."""
     if current is None:
         yield Suspicion("current", "the current snapshot is not in the catalog", "the table can no longer be used")
         return
@@ -167,7 +166,6 @@ def _partition_faults(state: TableState, judged: pa.Table) -> Iterator[tuple[str
 
 
 def _shared_file_faults(state: TableState) -> Iterator[tuple[str, str]]:
-    """Yield files whose rows are read twice."""
     active = state.files.active
     counts = active.group_by("filename").aggregate([("partition_id", "count")])
     shared = counts["filename"].filter(pc.greater(counts["partition_id_count"], 1))
@@ -183,7 +181,6 @@ def _shared_file_faults(state: TableState) -> Iterator[tuple[str, str]]:
 
 
 def _region_faults(state: TableState, active: pa.Table) -> Iterator[tuple[str, str]]:
-    """Yield files whose recorded keys lie outside the one partition that they feed."""
     ids = pa.array([p.id for p in state.tree.partitions], pa.string())
     places = pc.index_in(active["partition_id"], ids).combine_chunks()
     whole = pc.and_(active["only_this_partition"], pc.greater(active["rows"], 0))
@@ -268,7 +265,6 @@ def _is_as_written(storage: Storage, filename: str, uses: Sequence[DataUse]) -> 
 
 
 def _read_through(storage: Storage, filename: str, schema: Schema) -> tuple[SortedKeys, list[str]]:
-    """Read all columns of a data file batch by batch; return its keys, and the columns with text that is not UTF-8."""
     keys, columns = SortedKeys(schema), pa.schema([schema.arrow.field(name) for name in schema.sort_order])
     bad_texts: list[str] = []
     with storage.input(filename) as stream, pq.ParquetFile(stream, page_checksum_verification=True) as file:
@@ -300,7 +296,6 @@ def _vector_faults(
 
 
 def _key_faults(keys: SortedKeys, uses: Sequence[DataUse]) -> Iterator[tuple[str, str]]:
-    """Yield how a file differs from its references, and what that means."""
     if not keys.in_order:
         order = ", ".join(uses[0].schema.sort_order)
         yield f"is not sorted by {order}", "scans and compactions may return rows in the wrong order, or miss some"

@@ -320,7 +320,6 @@ def run_in_process(
 
 
 def _with_check(batches: Iterable[T], check: Callable[[], None]) -> Generator[T]:
-    """Yield batches and call `check` before each; it may raise to end the work."""
     for batch in batches:
         check()
         yield batch

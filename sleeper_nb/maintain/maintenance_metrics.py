@@ -147,7 +147,6 @@ class MaintenanceMetrics:
 
 
 def _samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Yield the name, labels and value of each sample of a text; lines that are none are left out."""
     for line in text.split("\n"):
         sample = _SAMPLE.fullmatch(line)
         try:

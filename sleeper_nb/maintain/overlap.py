@@ -104,7 +104,6 @@ def _drawing_order(use: _Use) -> tuple[object, ...]:
 
 
 def _uses(state: TableState, jobs: Sequence[CompactionJob]) -> dict[str, list[_Use]]:
-    """Return the uses of files by partition id; works by columns, as there may be hundreds of thousands."""
     job_of = {(job.partition_id, name): i for i, job in enumerate(jobs) for name in job.filenames}
     active, key = state.files.active_without_statistics, state.schema.row_keys[0].name
     names = (f"min_{key}", f"max_{key}", "added_snapshot", "filename", "rows", "bytes")
@@ -148,7 +147,6 @@ def _bars(parts: Sequence[Sequence[_Use]], group: Sequence[Partition], jobs: int
 
 
 def _letters_of(part: Sequence[_Use], jobs: int) -> str:
-    """Return the letters of the first and last job of a bar; "" for files that stay."""
     first, last = part[0].job, part[-1].job
     if first == jobs:
         return ""
@@ -156,7 +154,6 @@ def _letters_of(part: Sequence[_Use], jobs: int) -> str:
 
 
 def _ends(part: Sequence[_Use], column: Range) -> tuple[KeyValue | None, KeyValue | None]:
-    """Return the minimum and maximum key of some files within a column; None where unknown."""
     low, high = _extreme(min, (use.low for use in part)), _extreme(max, (use.high for use in part))
     if low is not None and column.min is not None:
         low = max(low, column.min)

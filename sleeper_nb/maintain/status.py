@@ -305,7 +305,6 @@ def _next_steps(
 
 
 def _merged(store: StateStore, state: TableState, limits: Housekeeping, claims: Sequence[FileClaim]) -> tuple[int, int]:
-    """Return how many files a compaction would merge now, and into how many."""
     plan = plan_compaction(state, limits.strategy, limits.settings, claims, store.clock, store.most_compaction_inputs)
     return sum(len(job.inputs) for job in plan.jobs), len(plan.jobs)
 

@@ -80,7 +80,6 @@ def sweep_orphans(
 
 
 def _storage_time(store: StateStore) -> datetime:
-    """Return the time with which the storage dates a file that is written now."""
     # Named like a data file of a partition that no table has: if it is left over, the next sweep finds it.
     probe = paths.data_file("sweep", store.clock.new_id())
     folder = probe.rpartition("/")[0]

@@ -265,7 +265,6 @@ class KnownAt:
 
     @cached_property
     def _retained(self) -> RetainedVersions:
-        """Snapshots and savepoints of one moment, looked up once."""
         kept = retained(self.store.catalog, self.store.table_id)
         number = self.resolved.snapshot_id
         if self._is_current and all(snapshot.id != number for snapshot in kept.snapshots):

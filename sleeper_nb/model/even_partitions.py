@@ -84,7 +84,6 @@ def even_tree(schema: Schema, keys: pa.Table, leaves: int, new_id: Callable[[], 
 
 
 def _sides(keys: pa.Table, cut: _Cut) -> tuple[pa.Table, pa.Table]:
-    """Return the keys before and after a cut; they stay sorted by the first row key."""
     if cut.dimension == 0:
         return keys.slice(0, cut.left), keys.slice(cut.left)
     column = keys.column(cut.dimension)
@@ -110,7 +109,6 @@ def _best_cut(keys: pa.Table, leaves: int, even: Fraction) -> _Cut | None:
 
 
 def _cuts(column: pa.ChunkedArray, dimension: int, leaves: int, even: Fraction) -> list[_Cut]:
-    """Return the cuts of a row key nearest to the middle: before the value there, and after it."""
     rows = len(column)
     column = column if dimension == 0 else column.sort()
 

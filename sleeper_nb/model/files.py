@@ -247,7 +247,6 @@ class FileReferences:
 
     @property
     def _columns(self) -> ActiveReferences:
-        """All active references as columns: those added last become columns, too."""
         active, added = self._held
         if added:
             active = active.with_added(_by_partition(added, self.schema))

@@ -851,7 +851,6 @@ def parse_field(definition: str) -> Field:
 
 
 def _field_of(number: int | None, definition: str) -> tuple[str, Field]:
-    """Return the role and the field of a line that defines a column."""
     match, line = _DEFINITION.fullmatch(definition), "" if number is None else f"line {number}: "
     if match is None:
         raise InvalidInput(f"{line}cannot read {definition!r}", hint=_definition_hint(definition))
@@ -925,7 +924,6 @@ _MEMBERS = ("type", "default", "comment")
 
 
 def _given_field(name: str, given: Any) -> Field:
-    """Return a field from its type as text, or from a mapping with its type, default and comment."""
     members = given if isinstance(given, Mapping) else {"type": given}
     if unknown := [each for each in members if each not in _MEMBERS]:
         raise NotFound.of("member", str(unknown[0]), _MEMBERS, where=f" of field {name!r}")

@@ -259,7 +259,6 @@ class ChangeRows(Transaction):
             raise StateRuleBroken(f"partition {name!r} was split or replaced in the meantime", hint="run it again")
 
     def _check_watched(self, state: TableState) -> None:
-        """Raise when rows were added since that the change should have seen."""
         if not self.watched or state.snapshot_id == self.since:
             return
         active = state.files.active_without_statistics

@@ -110,7 +110,6 @@ class _FileRange:
 
 
 def _file_ranges(plan: ScanPlan, state: TableState, schema: pa.Schema) -> dict[str, _FileRange]:
-    """Return the ranges of each file's keys, and of the columns of a schema, as its references record them."""
     active = state.files.active
     wanted = pa.array(dict.fromkeys(file.filename for file in plan.files), pa.string())
     read = replace(state, files=FileReferences.of(active.filter(pc.is_in(active["filename"], value_set=wanted))))
@@ -142,7 +141,6 @@ class _ValueColumn:
 
 
 def _value_columns(state: TableState, schema: pa.Schema) -> list[_ValueColumn]:
-    """Return the columns of a schema that have statistics in a version and are no row keys."""
     keys = {key.name for key in state.schema.row_keys}
     found = column_bounds(state, [name for name in schema.names if name not in keys])
     return [
@@ -177,7 +175,6 @@ def _cut_files(plan: ScanPlan, state: TableState, ranges: dict[str, _FileRange])
 
 
 def _in_memory(plan: ScanPlan, names: set[str], storage: Storage, schema: pa.Schema) -> Dataset:
-    """Return the rows that count of some files, read now."""
     from pyarrow import dataset
 
     def of(files: Sequence[PlannedFile]) -> tuple[PlannedFile, ...]:

@@ -161,7 +161,6 @@ class _RowStream:
 def _parts(
     plan: ScanPlan, rows: _RowStream, single: str, suffix: str, progress: Progress
 ) -> Iterator[tuple[str, str, Iterator[pa.RecordBatch]]]:
-    """Yield for each file its name, its keys as text, and its rows."""
     leaves = [leaf for leaf in plan.leaves if leaf.files]
     if single:
         progress.update("exporting")
@@ -266,7 +265,6 @@ class CsvWriter:
 
 
 def _text_of(column: pa.Array, name: str, csv_format: CsvFormat) -> pa.Array:
-    """Return a column as CSV text, with null for NULL."""
     kind = column.type
     if pa.types.is_string(kind):
         return _quoted(column)
@@ -296,7 +294,6 @@ def _quoted(texts: pa.Array) -> pa.Array:
 
 
 def _check_years(column: pa.Array, name: str, days: tuple[int, int]) -> None:
-    """Raise for a date or timestamp outside a range of days since 1970."""
     low, high = days
     if pa.types.is_date(column.type):
         numbers = column.cast(pa.int32())

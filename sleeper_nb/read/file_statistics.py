@@ -134,7 +134,6 @@ def _mask(predicate: Predicate, bounds: Mapping[str, ColumnBounds]) -> Mask | No
 
 
 def _can_match_any(column: ColumnBounds, values: Sequence[StatisticsValue | None]) -> Mask | None:
-    """Return for each file whether it can have one of some values."""
     known: list[Any] = [value for value in values if value is not None]
     if len(known) < len(values) or not known:
         return None

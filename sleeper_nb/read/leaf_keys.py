@@ -256,7 +256,6 @@ class KeysOfRowGroups(LeafKeys):
         return values
 
     def _ends(self, placed: PlacedGroup, dimension: int, region: Region) -> set[KeyValue]:
-        """Return the least and the greatest value of a row key among the rows of a row group in a region."""
         ends = placed.group.ends[dimension]
         if ends is not None and placed.group.lies_in(region) and not placed.lost:
             return set(ends)

@@ -297,7 +297,6 @@ def _files_in(plan: ExecutionPlan) -> int:
 
 @cache
 def _local_context() -> SessionContext:
-    """Return the DataFusion session for local files: it keeps the footers that it read last, in at most 50 MB."""
     return _new_context(_FOOTER_BYTES, key_columns_first=True)
 
 
@@ -379,7 +378,6 @@ def _sorted_frame(
     columns: Sequence[str] | None,
     placed: Mapping[FileContent, LiveRows],
 ) -> tuple[DataFrame, int]:
-    """Return the rows of some files in key order, and how many times a data file is opened for them."""
     regions: dict[FileContent, list[Region | None]] = {}
     for file in files:  # a file with several of the regions is opened once
         regions.setdefault(file.content, []).append(file.region)
@@ -419,7 +417,6 @@ def key_ranges(
 
 
 def _first_keys(file: PlannedFile, schema: Schema, storage: Storage) -> Iterator[tuple[KeyValue, float]]:
-    """Yield the minimum first row key of each row group, and the bytes that the row group has in the file."""
     wanted = Range() if file.region is None else file.region.ranges[0]
     from sleeper_nb.read.footers import row_groups
 
@@ -430,7 +427,6 @@ def _first_keys(file: PlannedFile, schema: Schema, storage: Storage) -> Iterator
 
 
 def _range_starts(groups: list[tuple[KeyValue, float]], range_bytes: int) -> Iterator[KeyValue]:
-    """Yield the keys at which a new range begins, about `range_bytes` apart."""
     size, previous_key = 0.0, None
     for key, group_bytes in sorted(groups):
         if size >= range_bytes and key != previous_key:
@@ -440,7 +436,6 @@ def _range_starts(groups: list[tuple[KeyValue, float]], range_bytes: int) -> Ite
 
 
 def _bytes_of(files: Iterable[PlannedFile]) -> int:
-    """Return the size of some files, of which several parts may be planned."""
     return sum({file.filename: file.bytes for file in files}.values())
 
 
@@ -462,7 +457,6 @@ _T = TypeVar("_T")
 
 
 def _of_each(files: Sequence[PlannedFile | FileReference], storage: Storage, ask: Callable[[str], _T]) -> dict[str, _T]:
-    """Return what a function returns for the name of each file."""
     names = list(dict.fromkeys(file.filename for file in files))
     if storage.local:
         return {name: ask(name) for name in names}
@@ -595,7 +589,6 @@ def _register_bucket(context: SessionContext, access: S3Access) -> None:
 
 
 def _region_filter(region: Region, schema: Schema) -> Any:
-    """Return the condition that a row is in a region; None when each row is."""
     from datafusion import lit
 
     def literal(key: Field, value: KeyValue) -> Any:

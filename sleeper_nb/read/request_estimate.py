@@ -70,7 +70,6 @@ class CommitCosts:
         return RequestEstimate(files + leaves + puts, 3 + 6 * files, units, 5)
 
     def _commit(self, added: int, removed: int) -> tuple[int, int]:
-        """Return the objects and write units of one commit."""
         if self.state_store == "S3StateStore":
             return objects(self.references * REFERENCE_BYTES), 4
         if self.state_store == "DynamoDBStateStore":

@@ -171,7 +171,6 @@ _Combined = tuple[pa.RecordBatch, _RunStarts]
 
 
 def _one_row_each(rows: pa.RecordBatch, starts: _RunStarts, processing: DataProcessing, schema: Schema) -> _Combined:
-    """Return one row for each key of some rows."""
     firsts = rows.take(pa.array(starts))
     columns = {name: firsts[name] for name in rows.schema.names}
     columns |= _computed(rows, starts, processing, schema)
@@ -205,7 +204,6 @@ def _winning_rows(rows: pa.RecordBatch, starts: _RunStarts, processing: DataProc
 def _computed(
     rows: pa.RecordBatch, starts: _RunStarts, processing: DataProcessing, schema: Schema
 ) -> dict[str, pa.Array]:
-    """Return the values that are computed from all rows of a key, by field."""
     columns = {}
     for each in processing.aggregations:
         if each.sequence or each.field not in rows.schema.names:
@@ -391,7 +389,6 @@ def is_true(values: pa.Array) -> _Mask:
 
 
 def _winning(rows: pa.RecordBatch, starts: Ranks, rule: Aggregation, fields: Sequence[str], mark: str) -> Ranks:
-    """Return the index of the row that wins in each run, -1 for none."""
     runs = np.repeat(np.arange(len(starts)), np.diff(starts, append=rows.num_rows))
     left = np.arange(rows.num_rows)
     if rule.operation == LAST_NOT_NULL:

@@ -235,7 +235,6 @@ class TableRows:
 
 
 def _leaves_of(state: TableState, regions: Sequence[Region], reached: Regions | None = None) -> list[PlannedLeaf]:
-    """Return the leaves of some regions, with their files that reach into `reached`."""
     ids = _ids_in(state, regions) if reached is None else _ids_in(state, regions) & _ids_in(state, reached)
     leaves = []
     for leaf in (leaf for leaf in state.tree.leaves if leaf.id in ids):

@@ -305,7 +305,6 @@ _COLUMNS = (
 
 
 def _references_added(state: TableState, snapshots: Sequence[Snapshot]) -> pa.Table:
-    """Return the references that snapshots added, with their ranges of row keys, in the order of the state."""
     ids = pa.array([snapshot.id for snapshot in snapshots], pa.int64())
     ends = [f"{end}_{key.name}" for key in state.schema.row_keys for end in ("min", "max")]
     both = state.files.active_without_statistics, state.files.ready_for_gc
@@ -331,7 +330,6 @@ def _can_have_wanted(references: pa.Table, state: TableState, pruning: Pruning) 
 
 
 def _files_by_snapshot(added: pa.Table, state: TableState) -> dict[int, dict[str, list[PlannedFile]]]:
-    """Return the files of references by the snapshot that added them, and by partition, in their order."""
     by_snapshot: dict[int, dict[str, list[PlannedFile]]] = {}
     for row in added.to_pylist():
         by_partition = by_snapshot.setdefault(row["added_snapshot"], {})

@@ -248,7 +248,6 @@ def _regions(before: TableState, after: TableState) -> Iterator[tuple[Partition,
 
 
 def _used_leaves(state: TableState) -> set[str]:
-    """Return the leaves that take rows from a file, by a reference of their own or of a partition above them."""
     used: set[str] = set()
     for partition_id in state.files.active_without_statistics["partition_id"].unique().to_pylist():
         partition = state.tree[partition_id]

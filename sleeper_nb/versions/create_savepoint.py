@@ -70,7 +70,6 @@ def create_savepoint(
 
 
 def _check_new(store: StateStore, version: Snapshot | Savepoint, name: str | None) -> None:
-    """Raise the error that adding the savepoint would raise."""
     if isinstance(version, Snapshot) and store.catalog.snapshot(store.table_id, version.id) is None:
         raise NotFound(f"snapshot {version.id} has expired, so it cannot be saved", hint=SAVE_RETAINED)
     if name is not None and store.catalog.is_savepoint_name_used(store.table_id, name):
@@ -151,7 +150,6 @@ def _save_again(
 
 
 def _with_full_metadata(savepoint: Savepoint, metadata: Metadata, **changes: Any) -> Savepoint:
-    """Return a savepoint that is read from these metadata files alone, without a log."""
     return replace(
         savepoint,
         full_manifest_list=metadata.files_path,

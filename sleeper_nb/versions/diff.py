@@ -310,7 +310,6 @@ def files_of_one(state: TableState, other: TableState) -> tuple[FileDiff, ...]:
 
 
 def _vectors_changed(old: TableState, new: TableState) -> int:
-    """Return how many files both states read with different deletion vectors."""
     before, after = (
         set(zip(*(part[name].to_pylist() for name in ("filename", DELETION_FILE)), strict=True))
         for part in old.files.unshared(new.files)

@@ -84,7 +84,6 @@ def resolve(catalog: Catalog, table_id: str, table: str, reference: VersionRefer
 
 
 def _savepoint(savepoints: Sequence[Savepoint], reference: SavepointReference, of_table: str) -> Savepoint:
-    """Return the savepoint of that id or name; raise `NotFound` with the names that exist."""
     for savepoint in savepoints:
         if reference.id_or_name in {savepoint.id, savepoint.name}:
             return savepoint

@@ -99,7 +99,6 @@ class RollbackReport(Report):
         return Listing(undone, ("snapshot", "operation", "+rows", "message"), cells, title, footer)
 
     def _parts(self) -> Report:
-        """Return both tables; only the first where nothing is undone."""
         changes = Answer(self.grid())
         if self.is_nothing or not self.undone:
             return changes
@@ -178,7 +177,6 @@ def _lost_columns(old: Schema, current: Schema) -> tuple[str, ...]:
 
 
 def _change_to(to: Resolved, old: TableState, current: TableState) -> Rollback:
-    """Return the change from the current state to the old one; raise when the schemas do not allow it."""
     if not reads_files_of(old.schema, current.schema):
         raise InvalidInput(
             f"the rows of {to} do not fit the current schema of the table",
@@ -196,5 +194,4 @@ def _change_to(to: Resolved, old: TableState, current: TableState) -> Rollback:
 
 
 def _count_data_files(state: TableState) -> int:
-    """Return how many data files a version reads; a file that several partitions share counts once."""
     return data_files(state.files.active_without_statistics)[0]

@@ -599,7 +599,6 @@ def _log_entries(rows: Rows, after: int, until: int) -> tuple[bytes, ...]:
 
 
 def _checkpoint(rows: Rows, at: int) -> Snapshot:
-    """Return the newest snapshot at or before `at` that has its full metadata as Parquet."""
     bounds = (numbered(SNAPSHOT, 0), numbered(SNAPSHOT, at))
     found = rows.query(between=bounds, newest_first=True, where="attribute_exists(#files_path)", page=PAGE)
     for row in found:

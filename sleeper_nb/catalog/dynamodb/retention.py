@@ -238,7 +238,6 @@ def remove_marked(rows: Rows, now: datetime) -> None:
 
 
 def _floor(snapshots: Sequence[Item]) -> int:
-    """Return the id of the newest snapshot from whose full metadata every retained one can be read."""
     least = min((row["id"] for row in snapshots if not row.get("expired")), default=0)
     return max((row["id"] for row in snapshots if row["id"] <= least and row.get("files_path")), default=0)
 
