@@ -33,7 +33,7 @@ from sleeper_nb.model.transactions import AddFiles
 from sleeper_nb.read.file_statistics import exact_bounds
 from sleeper_nb.read.predicate import Comparison, Pruning
 from sleeper_nb.read.scan_plan import plan_scan, regions_of
-from sleeper_nb.state_store.registry import open_state_store
+from sleeper_nb.state_store.state_stores import open_state_store
 from sleeper_nb.storage.filesystem import Storage
 
 SCHEMA = Schema({"key": "long"}, values={"value": "string", "time": "timestamp"})

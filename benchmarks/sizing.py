@@ -30,8 +30,8 @@ from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.transactions import AddFiles
-from sleeper_nb.state_store import transaction_log
-from sleeper_nb.state_store.registry import open_state_store
+from sleeper_nb.state_store import state_stores
+from sleeper_nb.state_store.state_stores import open_state_store
 from sleeper_nb.storage.filesystem import Storage
 from tests.servers.memory import MemoryDynamoDB, memory_catalog
 
@@ -288,12 +288,12 @@ def simulated(
 @contextlib.contextmanager
 def _checkpoints(files: int) -> Iterator[None]:
     """Write checkpoints as rarely as on a table of so many files, of which the run has only a few."""
-    before = transaction_log.CHECKPOINT_EVERY
-    transaction_log.CHECKPOINT_EVERY = max(before, math.isqrt(files))
+    before = state_stores.CHECKPOINT_EVERY
+    state_stores.CHECKPOINT_EVERY = max(before, math.isqrt(files))
     try:
         yield
     finally:
-        transaction_log.CHECKPOINT_EVERY = before
+        state_stores.CHECKPOINT_EVERY = before
 
 
 PATIENT = Retry(max_attempts=200, first_wait=0.5, max_wait=10.0)

@@ -26,7 +26,7 @@ from sleeper_nb.errors import Action, StorageError
 from sleeper_nb.model.jobs import Lease
 from sleeper_nb.model.savepoints import savepoint_label
 from sleeper_nb.report import Bytes, Grid, Report, cell_text, counted, nothing_done
-from sleeper_nb.state_store.registry import erase_state
+from sleeper_nb.state_store.state_stores import erase_state
 from sleeper_nb.storage import paths
 
 logger = logging.getLogger(__name__)

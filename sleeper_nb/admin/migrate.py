@@ -23,8 +23,8 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import MigrateStateStore
 from sleeper_nb.state_store.commit_queue import Announce
-from sleeper_nb.state_store.registry import without_cache
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.state_store.state_stores import without_cache
 from sleeper_nb.storage import paths
 
 logger = logging.getLogger(__name__)

@@ -53,8 +53,8 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import from_entry, has_checksum
 from sleeper_nb.progress import Progress
 from sleeper_nb.state_store.history import Metadata
-from sleeper_nb.state_store.registry import without_cache
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.state_store.state_stores import without_cache
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.integrity import CHANGED, DAMAGED, file_checksum

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, partial
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -51,32 +51,66 @@ _COUNTS = pa.map_(_TEXT, _LONG)
 _FIELDS = pa.list_(pa.struct([("name", _TEXT), ("type", _TEXT), ("role", _TEXT), ("nullable", _TRUTH)]))
 
 
-class TableFacts(Protocol):
-    """What the system tables show of a table at a version; each part is looked up on first use."""
+@dataclass(frozen=True)
+class KnownAt:
+    """What the system tables show of a table at a version; each part is looked up on first use.
+
+    Snapshots are those that are retained, newest first; savepoints, oldest first, are those of snapshots up to the
+    version; schemas those that both are read with; properties have the filters, iterator and aggregations of the
+    version; jobs are the runs that were created by then, newest first.
+    """
+
+    store: StateStore
+    resolved: Resolved
+    properties: TableProperties
 
     @property
     def state(self) -> TableState:
-        """The partitions and file references of the version."""
+        return self.store.load(self.resolved.version)
 
     @property
-    def snapshots(self) -> Sequence[Snapshot]:
-        """The retained snapshots up to the version, newest first."""
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        return tuple(s for s in self._retained.snapshots if s.id <= self.resolved.snapshot_id)
 
     @property
-    def savepoints(self) -> Sequence[Savepoint]:
-        """The savepoints of snapshots up to the version, oldest first."""
+    def savepoints(self) -> tuple[Savepoint, ...]:
+        savepoints, reference = self._retained.savepoints, self.resolved.reference
+        if isinstance(reference, Moment):
+            savepoints = tuple(point for point in savepoints if point.save_time <= reference.time)
+        return tuple(point for point in savepoints if point.saved_snapshot_id <= self.resolved.snapshot_id)
+
+    @cached_property
+    def _retained(self) -> RetainedVersions:
+        kept = retained(self.store.catalog, self.store.table_id)
+        number = self.resolved.snapshot_id
+        if self._is_current and all(snapshot.id != number for snapshot in kept.snapshots):
+            raise ConflictError(
+                f"snapshot {number} expired while the statement read the metadata of the table",
+                hint="run the statement again: it then reads the version that is current now",
+            )
+        return kept
 
     @property
     def schemas(self) -> Mapping[int, Schema]:
-        """The schemas that those snapshots and savepoints are read with, by id."""
+        versions = (*self.snapshots, *self.savepoints, self.resolved.version)
+        checksums = {version.schema_id: version.schema_checksum for version in versions}
+        return {schema_id: self.store.schema(schema_id, checksum) for schema_id, checksum in checksums.items()}
 
     @property
-    def properties(self) -> TableProperties:
-        """The table's properties, with the filters, iterator and aggregations of the version."""
+    def jobs(self) -> tuple[Job, ...]:
+        from sleeper_nb.read.job_tracking import jobs_of
+
+        jobs = jobs_of(self.store.catalog, self.store.table_id, "all", KEPT_JOBS, self.store.clock.now())
+        return jobs if self._is_current else tuple(job for job in jobs if job.created <= self._moment)
 
     @property
-    def jobs(self) -> Sequence[Job]:
-        """The job runs that were created by then, newest first."""
+    def _is_current(self) -> bool:
+        return self.resolved.reference is None
+
+    @property
+    def _moment(self) -> datetime:
+        reference = self.resolved.reference
+        return reference.time if isinstance(reference, Moment) else self.resolved.version.committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +227,7 @@ class SystemTable:
 
     name: str
     holds: str
-    rows: Callable[[TableFacts], pa.Table]
+    rows: Callable[[KnownAt], pa.Table]
     kept_as: str | None = None
 
 
@@ -238,63 +272,6 @@ class SystemRows:
     columns: Callable[[], pa.Table]
     path: str | None
     storage: Storage
-
-
-@dataclass(frozen=True)
-class KnownAt:
-    """The facts of a table up to a version, from the catalog and the state store (`TableFacts`)."""
-
-    store: StateStore
-    resolved: Resolved
-    properties: TableProperties
-
-    @property
-    def state(self) -> TableState:
-        return self.store.load(self.resolved.version)
-
-    @property
-    def snapshots(self) -> tuple[Snapshot, ...]:
-        return tuple(s for s in self._retained.snapshots if s.id <= self.resolved.snapshot_id)
-
-    @property
-    def savepoints(self) -> tuple[Savepoint, ...]:
-        savepoints, reference = self._retained.savepoints, self.resolved.reference
-        if isinstance(reference, Moment):
-            savepoints = tuple(point for point in savepoints if point.save_time <= reference.time)
-        return tuple(point for point in savepoints if point.saved_snapshot_id <= self.resolved.snapshot_id)
-
-    @cached_property
-    def _retained(self) -> RetainedVersions:
-        kept = retained(self.store.catalog, self.store.table_id)
-        number = self.resolved.snapshot_id
-        if self._is_current and all(snapshot.id != number for snapshot in kept.snapshots):
-            raise ConflictError(
-                f"snapshot {number} expired while the statement read the metadata of the table",
-                hint="run the statement again: it then reads the version that is current now",
-            )
-        return kept
-
-    @property
-    def schemas(self) -> Mapping[int, Schema]:
-        versions = (*self.snapshots, *self.savepoints, self.resolved.version)
-        checksums = {version.schema_id: version.schema_checksum for version in versions}
-        return {schema_id: self.store.schema(schema_id, checksum) for schema_id, checksum in checksums.items()}
-
-    @property
-    def jobs(self) -> tuple[Job, ...]:
-        from sleeper_nb.read.job_tracking import jobs_of
-
-        jobs = jobs_of(self.store.catalog, self.store.table_id, "all", KEPT_JOBS, self.store.clock.now())
-        return jobs if self._is_current else tuple(job for job in jobs if job.created <= self._moment)
-
-    @property
-    def _is_current(self) -> bool:
-        return self.resolved.reference is None
-
-    @property
-    def _moment(self) -> datetime:
-        reference = self.resolved.reference
-        return reference.time if isinstance(reference, Moment) else self.resolved.version.committed
 
 
 def rows_at(table: SystemTable, at: KnownAt) -> SystemRows:

@@ -14,8 +14,8 @@ from sleeper_nb.model.properties import STATE_STORES, TableProperties
 from sleeper_nb.model.snapshots import Snapshot, SnapshotReference, VersionReference
 from sleeper_nb.read.scan_plan import files_of
 from sleeper_nb.report import Bytes, Listing, OnDemand
-from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.state_store.state_stores import open_state_store
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table_at import TableAt, version_of
 

@@ -39,8 +39,8 @@ from sleeper_nb.progress import finishing
 from sleeper_nb.read import job_tracking
 from sleeper_nb.read.request_estimate import CommitCosts
 from sleeper_nb.report import counted
-from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.state_store.state_stores import open_state_store
 from sleeper_nb.storage.data_files import DataFileSettings
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table.bulk_loading import LoadEngine, is_bulk, is_by_spark, split_of, writer_of

@@ -19,7 +19,7 @@ from sleeper_nb.model.config_text import changed
 from sleeper_nb.model.properties import schema_line
 from sleeper_nb.state_store import registry as opening
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.state_store.transaction_log import TransactionLogStateStore
+from sleeper_nb.state_store.state_stores import TransactionLogStateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.versions import expire as expiry
 from tests.support.builders import (

@@ -19,7 +19,7 @@ from sleeper_nb.maintain.check import check_table
 from sleeper_nb.model.jobs import Lease
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.progress import Silent
-from sleeper_nb.state_store import transaction_log
+from sleeper_nb.state_store import state_stores
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.versions.resolve import resolve
 from sleeper_nb.versions.roll_back import roll_back
@@ -288,7 +288,7 @@ def contents(store: StateStore) -> dict[int, list[Row]]:
 def test_after_any_history_a_purge_leaves_no_such_row_and_all_others(tables: Tables, steps: list[tuple[object, ...]]):
     kind = tables.kind
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(transaction_log, "CHECKPOINT_EVERY", 3)
+        patch.setattr(state_stores, "CHECKPOINT_EVERY", 3)
         backend = BACKENDS["memory" if kind == "DynamoDBStateStore" else "folder"](Path(folder))
         store = Tables(kind, backend).opened(clock=ManualClock(START))
         try:

@@ -23,8 +23,8 @@ from sleeper_nb.model.transactions import (
     ReplaceFileReferences,
 )
 from sleeper_nb.state_store.dynamodb.reference_items import Tables
-from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.state_store.state_stores import open_state_store
 from tests.servers.memory import memory_catalog
 from tests.support.backends import DYNAMODB, MEMORY_AND_SERVERS
 from tests.support.builders import (

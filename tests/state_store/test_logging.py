@@ -8,7 +8,7 @@ import pytest
 
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import ConflictError, StorageError
-from sleeper_nb.state_store import transaction_log
+from sleeper_nb.state_store import state_stores
 from sleeper_nb.storage.aws import AwsTarget, Judgement, Network
 from tests.support.builders import EMBEDDED, TABLE, a_store, ingest, rows_of
 
@@ -55,7 +55,7 @@ def test_a_commit_that_is_given_up_is_a_warning(store, caplog, monkeypatch):
 
 
 def test_checkpoints_are_logged_and_one_that_failed_is_a_warning(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(transaction_log, "CHECKPOINT_EVERY", 2)
+    monkeypatch.setattr(state_stores, "CHECKPOINT_EVERY", 2)
     store = a_store(tmp_path, kind="TransactionLogStateStore")
     write = store.history.materialised
 

@@ -11,7 +11,7 @@ import pytest
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.properties import STATE_STORES
 from sleeper_nb.model.transactions import MigrateStateStore
-from sleeper_nb.state_store.registry import state_store_named
+from sleeper_nb.state_store.state_stores import state_store_named
 from tests.support.builders import EMBEDDED, a_store, ingest, rows_of
 
 

@@ -37,8 +37,8 @@ from sleeper_nb.read import read_rows as reading
 from sleeper_nb.read import scan_plan as planning
 from sleeper_nb.read.predicate import Condition
 from sleeper_nb.state_store.history import Metadata
-from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.state_store.state_stores import open_state_store
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.versions import resolve as versions
 from sleeper_nb.versions.create_savepoint import create_savepoint

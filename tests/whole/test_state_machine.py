@@ -63,7 +63,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.progress import Silent
 from sleeper_nb.read import read_rows as reading
 from sleeper_nb.read.scan_plan import plan_scan
-from sleeper_nb.state_store.registry import open_state_store
+from sleeper_nb.state_store.state_stores import open_state_store
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.versions import expire as expiry
 from sleeper_nb.versions import resolve as versions

@@ -46,9 +46,9 @@ from sleeper_nb.model.transactions import (
     Rollback,
     SplitPartitions,
 )
-from sleeper_nb.state_store import transaction_log
-from sleeper_nb.state_store.registry import open_state_store
+from sleeper_nb.state_store import state_stores
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.state_store.state_stores import open_state_store
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.local import LocalPlace
 from sleeper_nb.versions import expire as expiry
@@ -109,7 +109,7 @@ class FaultMachine(RuleBasedStateMachine):
     @initialize(kind=st.integers(0, 2), seed=st.integers(0, 2**31))
     def create(self, kind: int, seed: int) -> None:
         # Checkpoints are what makes a log interesting, so they come every few commits here.
-        self.before, transaction_log.CHECKPOINT_EVERY = transaction_log.CHECKPOINT_EVERY, 3
+        self.before, state_stores.CHECKPOINT_EVERY = state_stores.CHECKPOINT_EVERY, 3
         self.folder = Path(tempfile.mkdtemp())
         self.clock = ManualClock(START, seed)
         self.catalog = self.open_catalog()
@@ -317,7 +317,7 @@ class FaultMachine(RuleBasedStateMachine):
             try:
                 self.hold((*self.catalog.snapshots("id"), *self.catalog.savepoints("id")))
             finally:
-                transaction_log.CHECKPOINT_EVERY = self.before
+                state_stores.CHECKPOINT_EVERY = self.before
                 self.catalog.close()
                 shutil.rmtree(self.folder)
 
