@@ -6,8 +6,7 @@
 more. What must be true together is written by one conditional transaction, and every read is consistent. Plain reads
 can see some items of a transaction a moment before the others; the code says where that matters.
 
-`DynamoDBCatalog` comes first; after it the parts that only it uses: the index of tables, commits, and the transaction
-log. Other modules have the rest: `retention` (savepoints, leases, removal), `job_items`, `rows`, `items` and `client`.
+Other modules have what it calls: `retention` (savepoints, leases, removal), `job_items`, `rows`, `items` and `client`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import contextlib
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -124,10 +122,6 @@ class DynamoDBCatalog(Catalog):
     def _index(self, kind: str) -> Rows:
         return Rows(self.db, self._index_table, kind)
 
-    @property
-    def _table_index(self) -> TableIndex:
-        return TableIndex(self._index("name"), self._index("id"), self._index("deleted"), self._found)
-
     def rows(self, table_id: str) -> Rows:
         self._exists()
         return Rows(self.db, self._items_table, table_id)
@@ -200,18 +194,48 @@ class DynamoDBCatalog(Catalog):
 
     def rename_table(self, table_id: str, old: str, new: str) -> None:
         self._exists()
-        self._table_index.rename(table_id, old, new)
+        names = self._index("name")
+        named = self._index("id").update(table_id, "SET #name = :new", "#name = :old", new=new, old=old)
+        if old.casefold() == new.casefold():
+            if self.db.transact([named]) is not None:
+                raise unknown_table(old)
+            return
+        lost = self.db.transact([
+            names.delete(old.casefold(), "#table_id = :id", id=table_id),
+            names.put(new.casefold(), {"table_id": table_id}, new=True),
+            named,
+        ])  # fmt: skip
+        if lost is None:
+            return
+        if lost.parts[1] and (lost.items[1] or {}).get("table_id") != table_id:
+            raise table_exists(new)
+        raise unknown_table(old)
 
     def delete_table(self, table_id: str, name: str) -> None:
-        self._table_index.delete(self.rows(table_id), name)
+        # By one transaction, which removes both entries of the index and the item `current`, on which every commit
+        # depends, and writes an item that sorts after all snapshots, on which savepoints and leases depend. So the
+        # table is deleted for every process at once, though most of its items still exist.
+        rows = self.rows(table_id)
+        lost = self.db.transact([
+            self._index("name").delete(name.casefold(), "#table_id = :id", id=table_id),
+            self._index("id").delete(table_id, "#name = :name", name=name),
+            self._index("deleted").put(table_id, {}),
+            rows.delete(CURRENT),
+            rows.put(DELETED, {}),
+        ])  # fmt: skip
+        if lost is not None:
+            raise unknown_table(name)
 
     def deleted(self) -> tuple[str, ...]:
         self._exists()
-        return tuple(row["key"] for row in self._table_index.deleted.query())
+        return tuple(row["key"] for row in self._index("deleted").query())
 
     def forget_deleted(self, table_id: str) -> None:
-        if table_id in self.deleted():
-            self._table_index.forget(self.rows(table_id))
+        if table_id in self.deleted():  # which it stays until the last item is removed
+            rows = self.rows(table_id)
+            rows.write_each({}, [row["item"] for row in rows.query(columns="#item") if row["item"] != DELETED])
+            rows.write_each({}, [DELETED])
+            self._index("deleted").write_each({}, [table_id])
 
     def set_online(self, table_id: str, online: bool) -> None:
         change = self._index("id").update(table_id, "SET #online = :online", "attribute_exists(#name)", online=online)
@@ -236,13 +260,30 @@ class DynamoDBCatalog(Catalog):
 
     def tables(self) -> tuple[TableEntry, ...]:
         self._exists()
-        return self._table_index.entries()
+        # By id: a table that is being renamed has two items under "name" or, for a moment, none.
+        return tuple(sorted(map(_entry, self._index("id").query()), key=lambda entry: entry.name.encode()))
 
     def find_table(self, name: str) -> TableEntry | None:
-        return self._table_index.find(name) if self._exists() else None
+        if not self._exists():
+            return None
+        folded = name.casefold()
+        before = self._found.get(folded)  # where the name has this id still, both items take one request
+        named, row = (self._index("name").get(folded), None) if before is None else self._both(folded, before)
+        if named is None:
+            return None
+        table_id = self._found.put(folded, named["table_id"])
+        if row is None or table_id != before:
+            row = self._index("id").get(table_id)
+        return None if row is None else _entry(row)
+
+    def _both(self, folded: str, table_id: str) -> tuple[Item | None, Item | None]:
+        keys = (self._index("name").key(folded), self._index("id").key(table_id))
+        rows = {row["kind"]: row for row in self.db.get_batches(self._index_table, keys)}
+        return rows.get("name"), rows.get("id")
 
     def entry(self, table_id: str) -> TableEntry | None:
-        return self._table_index.entry(table_id) if self._exists() else None
+        row = self._index("id").get(table_id) if self._exists() else None
+        return None if row is None else _entry(row)
 
     def current(self, table_id: str) -> Snapshot:
         # The newest snapshot is the current one: one transaction writes both, so one read is enough. Of several that
@@ -283,17 +324,47 @@ class DynamoDBCatalog(Catalog):
         `also` are more parts of the same transaction, made by `items`; the commit is lost when one of their conditions
         fails.
         """
-        noted = [] if properties is None else [self._noted(table_id, properties)]
-        return _commit(self.rows(table_id), expected, new, log, [*also, *noted], self.max_items)
+        rows = self.rows(table_id)
+        parts = [_make_current(rows, expected, new)]
+        parts += [rows.put(numbered(SNAPSHOT, s.id), snapshot_item(table_id, s, new[0].id), new=True) for s in new]
+        entries = zip(new, log, strict=True) if log else ()
+        parts += [rows.put(numbered(LOG, s.id), {"id": s.id, "entry": entry}, new=True) for s, entry in entries]
+        parts += job_items.new_job_ids(rows, new)
+        parts += [dict(part) for part in also]
+        parts += [] if properties is None else [self._noted(table_id, properties)]
+        size = sum(map(len, log))
+        if len(parts) > self.max_items or size > LOG_BYTES:
+            most = f"{self.max_items} items and {LOG_BYTES:,} bytes of log"
+            message = f"the commit has {len(parts)} items and {size:,} bytes; the most is {most}"
+            raise InvalidInput(message, hint="commit less at once")
+        lost = self.db.transact(parts)
+        if lost is None:
+            return True
+        # An earlier attempt whose answer was lost may have succeeded, and others may have committed after it.
+        existing = lost.items[: 1 + len(new)]
+        return any(item is not None and item.get("commit_id") == new[-1].commit_id for item in existing)
 
     def log(self, table_id: str, after: int, until: int) -> tuple[bytes, ...]:
-        return _log_entries(self.rows(table_id), after, until)
+        if until <= after:
+            return ()
+        rows = self.rows(table_id)
+        found = {row["id"]: row for row in rows.query(between=(numbered(LOG, after + 1), numbered(LOG, until)))}
+        unseen = [number for number in range(after + 1, until + 1) if number not in found]
+        if 0 < len(unseen) <= TRANSACTION_GETS:  # cut, or of a commit that is being made
+            found |= {row["id"]: row for row in rows.settled(numbered(LOG, number) for number in unseen)}
+        if len(found) != until - after:
+            raise log_was_cut(after)
+        return tuple(found[number]["entry"] for number in range(after + 1, until + 1))
 
     def whole_log(self, table_id: str) -> dict[int, bytes]:
         return {row["id"]: row["entry"] for row in self.rows(table_id).query(LOG)}
 
     def checkpoint(self, table_id: str, at: int) -> Snapshot:
-        return _checkpoint(self.rows(table_id), at)
+        rows, bounds = self.rows(table_id), (numbered(SNAPSHOT, 0), numbered(SNAPSHOT, at))
+        found = rows.query(between=bounds, newest_first=True, where="attribute_exists(#files_path)", page=PAGE)
+        for row in found:
+            return to_snapshot(rows, row)
+        raise no_checkpoint(at)
 
     def materialise(self, table_id: str, snapshot: Snapshot) -> bool:
         rows, item = self.rows(table_id), snapshot_item(table_id, snapshot, 0)
@@ -426,91 +497,6 @@ class DynamoDBCatalog(Catalog):
         self.db.close()
 
 
-# The index of tables: an item by name and one by id, always changed together; and the ids of deleted tables.
-#
-# A table is deleted by one transaction; its many items are removed afterwards, in any number of runs. The transaction
-# removes both entries of the index and the item `current`, on which every commit depends, and writes an item that sorts
-# after all snapshots, on which savepoints and leases depend: so the table is deleted for every process at once, though
-# most of its items still exist. Its id stays among the deleted ones until the last item is removed.
-
-
-@dataclass(frozen=True, slots=True)
-class TableIndex:
-    """The tables by name (ignoring case) and by id, and the deleted tables that may have items left.
-
-    Parameters
-    ----------
-    found
-        The ids that names had when they were found last: where one has it still, both items take one request.
-    """
-
-    names: Rows
-    ids: Rows
-    deleted: Rows
-    found: LastUsed[str, str]
-
-    def entries(self) -> tuple[TableEntry, ...]:
-        # By id: a table that is being renamed has two items under "name" or, for a moment, none.
-        entries = [_entry(row) for row in self.ids.query()]
-        return tuple(sorted(entries, key=lambda entry: entry.name.encode()))
-
-    def find(self, name: str) -> TableEntry | None:
-        folded = name.casefold()
-        before = self.found.get(folded)
-        named, row = (self.names.get(folded), None) if before is None else self._both(folded, before)
-        if named is None:
-            return None
-        table_id = self.found.put(folded, named["table_id"])
-        if row is None or table_id != before:
-            row = self.ids.get(table_id)
-        return None if row is None else _entry(row)
-
-    def _both(self, folded: str, table_id: str) -> tuple[Item | None, Item | None]:
-        keys = (self.names.key(folded), self.ids.key(table_id))
-        rows = {row["kind"]: row for row in self.ids.db.get_batches(self.ids.table, keys)}
-        return rows.get(self.names.owner), rows.get(self.ids.owner)
-
-    def entry(self, table_id: str) -> TableEntry | None:
-        row = self.ids.get(table_id)
-        return None if row is None else _entry(row)
-
-    def rename(self, table_id: str, old: str, new: str) -> None:
-        """Rename a table; errors as in `Catalog.rename_table`."""
-        named = self.ids.update(table_id, "SET #name = :new", "#name = :old", new=new, old=old)
-        if old.casefold() == new.casefold():
-            if self.ids.db.transact([named]) is not None:
-                raise unknown_table(old)
-            return
-        lost = self.ids.db.transact([
-            self.names.delete(old.casefold(), "#table_id = :id", id=table_id),
-            self.names.put(new.casefold(), {"table_id": table_id}, new=True),
-            named,
-        ])  # fmt: skip
-        if lost is None:
-            return
-        if lost.parts[1] and (lost.items[1] or {}).get("table_id") != table_id:
-            raise table_exists(new)
-        raise unknown_table(old)
-
-    def delete(self, rows: Rows, name: str) -> None:
-        """Delete the table with these rows; `NotFound` when it has another name, or was deleted."""
-        lost = rows.db.transact([
-            self.names.delete(name.casefold(), "#table_id = :id", id=rows.owner),
-            self.ids.delete(rows.owner, "#name = :name", name=name),
-            self.deleted.put(rows.owner, {}),
-            rows.delete(CURRENT),
-            rows.put(DELETED, {}),
-        ])  # fmt: skip
-        if lost is not None:
-            raise unknown_table(name)
-
-    def forget(self, rows: Rows) -> None:
-        """Remove every item of a deleted table, then the item that marks it as deleted, and last its id."""
-        rows.write_each({}, [row["item"] for row in rows.query(columns="#item") if row["item"] != DELETED])
-        rows.write_each({}, [DELETED])
-        self.deleted.write_each({}, [rows.owner])
-
-
 def _entry(row: Item) -> TableEntry:
     return TableEntry(row["key"], row["name"], row["online"], row.get("properties_checksum"))
 
@@ -527,34 +513,6 @@ def current_values(*new: Snapshot) -> Item:
     """Return the attributes of the item `current` after a commit: its last snapshot, and the commit ids of all."""
     ids = frozenset(snapshot.commit_id for snapshot in new)
     return {"id": new[-1].id, "commit_id": new[-1].commit_id, "commits": ids}
-
-
-def _commit(
-    rows: Rows,
-    expected: Snapshot,
-    new: Sequence[Snapshot],
-    log: Sequence[bytes],
-    also: Sequence[Mapping[str, Any]],
-    max_items: int,
-) -> bool:
-    """Make the last of `new` current if `expected` still is and the conditions of `also` hold; return whether it is."""
-    parts = [_make_current(rows, expected, new)]
-    parts += [rows.put(numbered(SNAPSHOT, s.id), snapshot_item(rows.owner, s, new[0].id), new=True) for s in new]
-    entries = zip(new, log, strict=True) if log else ()
-    parts += [rows.put(numbered(LOG, s.id), {"id": s.id, "entry": entry}, new=True) for s, entry in entries]
-    parts += job_items.new_job_ids(rows, new)
-    parts += [dict(part) for part in also]
-    size = sum(map(len, log))
-    if len(parts) > max_items or size > LOG_BYTES:
-        most = f"{max_items} items and {LOG_BYTES:,} bytes of log"
-        message = f"the commit has {len(parts)} items and {size:,} bytes; the most is {most}"
-        raise InvalidInput(message, hint="commit less at once")
-    lost = rows.db.transact(parts)
-    if lost is None:
-        return True
-    # An earlier attempt whose answer was lost may have succeeded, and others may have committed after it.
-    existing = lost.items[: 1 + len(new)]
-    return any(item is not None and item.get("commit_id") == new[-1].commit_id for item in existing)
 
 
 def _make_current(rows: Rows, expected: Snapshot, new: Sequence[Snapshot]) -> Item:
@@ -580,27 +538,3 @@ def _has_commit(rows: Rows, commit_id: str) -> bool:
 def _is_visible(rows: Rows, commit_id: str) -> bool:
     found = rows.query(SNAPSHOT, newest_first=True, where="#commit_id = :commit", page=PAGE, commit=commit_id)
     return next(found, None) is not None
-
-
-# The transaction log, and the full metadata from which it is replayed.
-
-
-def _log_entries(rows: Rows, after: int, until: int) -> tuple[bytes, ...]:
-    """Return the entries of the snapshots `after` < id <= `until`; `NotFound` when one is missing."""
-    if until <= after:
-        return ()
-    found = {row["id"]: row for row in rows.query(between=(numbered(LOG, after + 1), numbered(LOG, until)))}
-    unseen = [number for number in range(after + 1, until + 1) if number not in found]
-    if 0 < len(unseen) <= TRANSACTION_GETS:  # cut, or of a commit that is being made
-        found |= {row["id"]: row for row in rows.settled(numbered(LOG, number) for number in unseen)}
-    if len(found) != until - after:
-        raise log_was_cut(after)
-    return tuple(found[number]["entry"] for number in range(after + 1, until + 1))
-
-
-def _checkpoint(rows: Rows, at: int) -> Snapshot:
-    bounds = (numbered(SNAPSHOT, 0), numbered(SNAPSHOT, at))
-    found = rows.query(between=bounds, newest_first=True, where="attribute_exists(#files_path)", page=PAGE)
-    for row in found:
-        return to_snapshot(rows, row)
-    raise no_checkpoint(at)
