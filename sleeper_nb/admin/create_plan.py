@@ -15,9 +15,9 @@ from sleeper_nb.load.ingest import rows_by_leaf
 from sleeper_nb.load.load_options import valid_name
 from sleeper_nb.load.load_report import LeafRows
 from sleeper_nb.load.split import KeyCandidate, KeySample
-from sleeper_nb.model.even_partitions import even_tree
 from sleeper_nb.model.keys import KeyValue, key_text, write_split_points
 from sleeper_nb.model.load_hints import BY_NAME
+from sleeper_nb.model.partitions import even_tree
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.report import Bytes, Grid, Report, TableReport, counted
 

@@ -43,7 +43,6 @@ from sleeper_nb.load.file_formats import open_parquet, pieces_of, read_parquet
 from sleeper_nb.load.load_options import EXACT, Matching
 from sleeper_nb.load.source_files import SourceFile, find_files
 from sleeper_nb.load.sources import IngestSource
-from sleeper_nb.model.even_partitions import MOST_LEAVES, even_tree
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import (
     KeyValue,
@@ -52,7 +51,7 @@ from sleeper_nb.model.keys import (
     parse_key,
     read_split_points,
 )
-from sleeper_nb.model.partitions import Partition, PartitionSplit, PartitionTree
+from sleeper_nb.model.partitions import MOST_LEAVES, Partition, PartitionSplit, PartitionTree, even_tree
 from sleeper_nb.model.properties import (
     IMPORT_MIN_LEAVES,
     SPLITS_BASE64,

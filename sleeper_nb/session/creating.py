@@ -62,10 +62,9 @@ from sleeper_nb.load.split import (
     sample_size,
 )
 from sleeper_nb.model.checksums import checksum_of
-from sleeper_nb.model.even_partitions import even_tree
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.load_hints import for_new_table
-from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.partitions import PartitionTree, even_tree
 from sleeper_nb.model.properties import (
     DATA_PATH,
     SPLITS_BASE64,

@@ -17,7 +17,7 @@ from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.config_text import changed
 from sleeper_nb.model.properties import schema_line
-from sleeper_nb.state_store import registry as opening
+from sleeper_nb.state_store import state_stores as opening
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.state_store.state_stores import TransactionLogStateStore
 from sleeper_nb.storage import paths

@@ -25,7 +25,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.demo import flights
 from sleeper_nb.load.ingest import rows_by_leaf
 from sleeper_nb.load.source_files import BLOCK_BYTES
-from sleeper_nb.model.even_partitions import even_tree
+from sleeper_nb.model.partitions import even_tree
 from tests.support.examples import examples
 
 FRAME = pd.DataFrame({

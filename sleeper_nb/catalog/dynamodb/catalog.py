@@ -6,7 +6,7 @@
 more. What must be true together is written by one conditional transaction, and every read is consistent. Plain reads
 can see some items of a transaction a moment before the others; the code says where that matters.
 
-Other modules have what it calls: `retention` (savepoints, leases, removal), `job_items`, `rows`, `items` and `client`.
+Other modules have what it calls: `retention` (versions, leases, removal), `job_items`, `items` and `client`.
 """
 
 from __future__ import annotations
@@ -32,13 +32,15 @@ from sleeper_nb.catalog.catalog_base import (
 )
 from sleeper_nb.catalog.checked_rows import CatalogRows
 from sleeper_nb.catalog.dynamodb import job_items, retention
-from sleeper_nb.catalog.dynamodb.client import TRANSACTION_GETS, DynamoDB
+from sleeper_nb.catalog.dynamodb.client import TRANSACTION_GETS, DynamoDB, Rows
 from sleeper_nb.catalog.dynamodb.items import (
     CURRENT,
     DELETED,
     GARBAGE,
+    JOB_ID,
     LOG,
     REFUSED,
+    SAVEPOINT,
     SAVEPOINT_NAME,
     SNAPSHOT,
     Item,
@@ -47,13 +49,7 @@ from sleeper_nb.catalog.dynamodb.items import (
     read_snapshot_item,
     snapshot_item,
 )
-from sleeper_nb.catalog.dynamodb.rows import (
-    Rows,
-    snapshot_row,
-    snapshot_row_as_of,
-    snapshot_rows,
-    to_snapshot,
-)
+from sleeper_nb.catalog.dynamodb.retention import snapshot_row, snapshot_row_as_of, snapshot_rows, to_snapshot
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import Action, InvalidInput, NotFound, OfOtherWarehouse, StorageError
 from sleeper_nb.last_used import LastUsed
@@ -425,7 +421,8 @@ class DynamoDBCatalog(Catalog):
 
     def delete_savepoint(self, table_id: str, savepoint_id: int, now: datetime) -> None:
         rows = self.rows(table_id)
-        retention.mark_savepoint(rows, savepoint_id)
+        item = numbered(SAVEPOINT, savepoint_id)
+        self.db.transact([rows.update(item, "SET #deleting = :true", "attribute_exists(#item)", true=True)])
         retention.remove_marked(rows, now)
 
     def garbage(self, table_id: str) -> tuple[tuple[str, datetime], ...]:
@@ -471,10 +468,11 @@ class DynamoDBCatalog(Catalog):
         job_items.delete_old_jobs(self.rows(table_id), before, keep)
 
     def snapshot_of_job(self, table_id: str, job_id: str) -> int | None:
-        return job_items.snapshot_of_job(self.rows(table_id), job_id)
+        item = self.rows(table_id).get(JOB_ID + job_id)
+        return None if item is None else int(item["id"])
 
     def job_ids(self, table_id: str) -> tuple[str, ...]:
-        return job_items.ids_of_jobs(self.rows(table_id))
+        return tuple(row["item"].removeprefix(JOB_ID) for row in self.rows(table_id).query(JOB_ID, columns="#item"))
 
     def remember_jobs(self, table_id: str, job_ids: Sequence[str], snapshot_id: int) -> None:
         rows = self.rows(table_id)
@@ -487,11 +485,13 @@ class DynamoDBCatalog(Catalog):
         return job_items.take_service(self._index("service"), lease, now)
 
     def service(self, name: str) -> ServiceLease | None:
-        return job_items.service_lease(self._index("service"), name) if self._exists() else None
+        item = self._index("service").get(name) if self._exists() else None
+        return None if item is None else job_items.to_service(name, item)
 
     def release_service(self, lease: ServiceLease) -> None:
         if self._exists():
-            job_items.release_service(self._index("service"), lease)
+            owned = self._index("service").delete(lease.service, "#owner = :owner", owner=lease.owner)
+            self.db.transact([owned])
 
     def close(self) -> None:
         self.db.close()

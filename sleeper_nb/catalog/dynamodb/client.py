@@ -10,12 +10,13 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
-from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable, decode_item, encode_item
+from sleeper_nb.catalog.dynamodb import items
+from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable, decode_item, encode_item, expression_parts
 from sleeper_nb.clock import Clock, Retry
 from sleeper_nb.errors import AccessDenied, Action, NetworkError, SessionClosed, StorageError
 from sleeper_nb.storage.aws import AwsTarget, Judgement, Network, in_short
@@ -407,3 +408,77 @@ class DynamoDB:
             self.clock.sleep(1)
         hint = "check it in the AWS console, then run it again"
         raise StorageError(f"the DynamoDB table {table.name} is still not active after {TABLE_POLLS} s", hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The items under one hash key of a DynamoDB table: those of one Sleeper table, or one list of the index."""
+
+    db: DynamoDB
+    table: KeyedTable
+    owner: str
+
+    def key(self, item: str) -> Item:
+        return {self.table.hash: self.owner, self.table.range: item}
+
+    def get(self, item: str) -> Item | None:
+        return self.db.get(self.table, self.key(item))
+
+    def settled(self, names: Iterable[str]) -> list[Item]:
+        """Return those of the items that exist, after every transaction that is under way."""
+        return self.db.settled(self.table, map(self.key, names))
+
+    def query(
+        self,
+        prefix: str = "",
+        *,
+        between: tuple[str, str] | None = None,
+        newest_first: bool = False,
+        where: str | None = None,
+        columns: str | None = None,
+        page: int | None = None,
+        **values: Any,
+    ) -> Iterator[Item]:
+        """Yield items in order of their sort key.
+
+        Parameters
+        ----------
+        prefix, between
+            Which sort keys: those that begin with a prefix, or those from one to another, both included.
+        where, values
+            A filter expression of DynamoDB on other attributes, and the values that it names.
+        page
+            The most items in one request, for callers that need only the first ones.
+        """
+        bounds = {"low": between[0], "high": between[1]} if between else {"low": prefix}
+        test = f"#{self.table.range} BETWEEN :low AND :high" if between else f"begins_with(#{self.table.range}, :low)"
+        condition = f"#{self.table.hash} = :owner AND {test}" if between or prefix else f"#{self.table.hash} = :owner"
+        known = {"owner": self.owner, **(bounds if between or prefix else {}), **values}
+        request: dict[str, Any] = {
+            "KeyConditionExpression": condition,
+            "ScanIndexForward": not newest_first,
+            "FilterExpression": where,
+            "ProjectionExpression": columns,
+            "Limit": page,
+            **expression_parts(condition, where, columns, values=known),
+        }
+        return self.db.query(self.table, **{name: part for name, part in request.items() if part is not None})
+
+    def put(self, item: str, values: Mapping[str, Any], *, new: bool = False) -> Item:
+        condition = f"attribute_not_exists(#{self.table.range})" if new else None
+        return items.put(self.table, {**values, **self.key(item)}, condition)
+
+    def update(self, item: str, change: str, condition: str | None = None, **values: Any) -> Item:
+        return items.update(self.table, self.key(item), change, condition, **values)
+
+    def delete(self, item: str, condition: str | None = None, **values: Any) -> Item:
+        return items.delete(self.table, self.key(item), condition, **values)
+
+    def absent(self, item: str) -> Item:
+        return items.check(self.table, self.key(item), f"attribute_not_exists(#{self.table.range})")
+
+    def write_each(self, puts: Mapping[str, Mapping[str, Any]], deletes: Iterable[str] = ()) -> None:
+        """Write items, then delete others, each by itself and without conditions."""
+        written = [{"PutRequest": {"Item": encode_item({**row, **self.key(item)})}} for item, row in puts.items()]
+        self.db.write_batches(self.table, written)
+        self.db.write_batches(self.table, ({"DeleteRequest": {"Key": encode_item(self.key(one))}} for one in deletes))

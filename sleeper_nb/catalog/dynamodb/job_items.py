@@ -26,8 +26,8 @@ from itertools import islice
 from typing import Any
 
 from sleeper_nb.catalog.catalog_base import FileClaim
+from sleeper_nb.catalog.dynamodb.client import Rows
 from sleeper_nb.catalog.dynamodb.items import CLAIMS, JOB, JOB_ID, RUN, Item
-from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.clock import Retry
 from sleeper_nb.errors import ConflictError, InvalidInput
 from sleeper_nb.model.jobs import Job, ServiceLease
@@ -208,15 +208,6 @@ def remembered_job(rows: Rows, job_id: str, snapshot_id: int) -> Item:
     return rows.put(JOB_ID + job_id, {"id": snapshot_id}, new=True)
 
 
-def snapshot_of_job(rows: Rows, job_id: str) -> int | None:
-    item = rows.get(JOB_ID + job_id)
-    return None if item is None else int(item["id"])
-
-
-def ids_of_jobs(rows: Rows) -> tuple[str, ...]:
-    return tuple(row["item"].removeprefix(JOB_ID) for row in rows.query(JOB_ID, columns="#item"))
-
-
 def _record_key(moment: datetime) -> str:
     return f"{RUN}{to_micros(moment):020d}"
 
@@ -243,18 +234,9 @@ def take_service(rows: Rows, lease: ServiceLease, now: datetime) -> ServiceLease
     lost = rows.db.transact([rows.update(lease.service, change, condition, now=to_micros(now), **values)])
     if lost is None:
         return lease
-    return _to_service(lease.service, lost.items[0] or values)
+    return to_service(lease.service, lost.items[0] or values)
 
 
-def service_lease(rows: Rows, name: str) -> ServiceLease | None:
-    item = rows.get(name)
-    return None if item is None else _to_service(name, item)
-
-
-def release_service(rows: Rows, lease: ServiceLease) -> None:
-    rows.db.transact([rows.delete(lease.service, "#owner = :owner", owner=lease.owner)])
-
-
-def _to_service(name: str, item: Item) -> ServiceLease:
+def to_service(name: str, item: Item) -> ServiceLease:
     since, until = from_micros(item["since"]), from_micros(item["until"])
     return ServiceLease(name, item["owner"], item["holder"], since, until)

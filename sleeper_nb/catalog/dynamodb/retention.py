@@ -1,4 +1,4 @@
-"""Which versions a table keeps in DynamoDB: savepoints, leases of readers, and the removal of expired versions.
+"""Which versions a table keeps in DynamoDB: snapshots, savepoints, leases, and the removal of expired versions.
 
 Removing versions changes many items, so each step leaves a state that the next run completes. Why that is safe:
 
@@ -33,6 +33,7 @@ from sleeper_nb.catalog.catalog_base import (
     snapshot_not_saved,
 )
 from sleeper_nb.catalog.checked_rows import SavepointRow, savepoint_checksum
+from sleeper_nb.catalog.dynamodb.client import Rows
 from sleeper_nb.catalog.dynamodb.items import (
     DELETED,
     GARBAGE,
@@ -46,15 +47,57 @@ from sleeper_nb.catalog.dynamodb.items import (
     numbered,
     paths_of,
     read_savepoint_item,
+    read_snapshot_item,
 )
-from sleeper_nb.catalog.dynamodb.rows import Rows, snapshot_rows
 from sleeper_nb.clock import Retry
 from sleeper_nb.errors import AlreadyExists, ConflictError
 from sleeper_nb.model.jobs import Lease
 from sleeper_nb.model.savepoints import Savepoint
-from sleeper_nb.model.snapshots import from_micros, to_micros
+from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 
 logger = logging.getLogger(__name__)
+
+# Snapshots, as their items have them.
+
+
+def to_snapshot(rows: Rows, item: Item) -> Snapshot:
+    return read_snapshot_item(item, rows.table.name).checked()
+
+
+def snapshot_rows(rows: Rows) -> list[Item]:
+    """Return the items of all snapshots, including expired ones, newest first; none of a deleted table.
+
+    The snapshots of one commit can become visible one after another; those of the newest one's commit are waited for.
+    """
+    snapshots = list(rows.query(SNAPSHOT, newest_first=True))
+    if not snapshots or snapshots[0]["item"] == DELETED:
+        return []
+    newest = snapshots[0]
+    unseen = set(range(newest["first"], newest["id"])) - {row["id"] for row in snapshots}
+    snapshots += rows.settled(numbered(SNAPSHOT, number) for number in sorted(unseen))
+    return sorted(snapshots, key=lambda row: -row["id"])
+
+
+def snapshot_row(rows: Rows, snapshot_id: int) -> Item | None:
+    """Return the item of a snapshot, expired or not; one of a commit that is being made is waited for."""
+    name = numbered(SNAPSHOT, snapshot_id)
+    return rows.get(name) or next(iter(rows.settled([name])), None)
+
+
+def snapshot_row_as_of(rows: Rows, micros: int, page: int) -> Item | None:
+    """Return the item of the newest retained snapshot at or before a moment, in microseconds since 1970.
+
+    The snapshots of one commit can become visible one after another, so the next one is looked for again.
+    """
+    where = "#time <= :micros AND attribute_not_exists(#expired)"
+    newest = next(rows.query(SNAPSHOT, newest_first=True, where=where, page=page, micros=micros), None)
+    while newest is not None:
+        following = snapshot_row(rows, newest["id"] + 1)
+        if following is None or following.get("expired") or following["time"] > micros:
+            return newest
+        newest = following
+    return None
+
 
 # Savepoints: ids and names are never used again, and each is tied to a retained snapshot.
 
@@ -212,11 +255,6 @@ def mark_snapshots(rows: Rows, ids: Collection[int]) -> None:
     # the condition: another process may have removed some already
     marks = (rows.update(item, "SET #expired = :true", "attribute_exists(#item)", true=True) for item in expiring)
     rows.db.transact_each(marks, MARKED_AT_ONCE)
-
-
-def mark_savepoint(rows: Rows, savepoint_id: int) -> None:
-    item = numbered(SAVEPOINT, savepoint_id)
-    rows.db.transact([rows.update(item, "SET #deleting = :true", "attribute_exists(#item)", true=True)])
 
 
 def remove_marked(rows: Rows, now: datetime) -> None:

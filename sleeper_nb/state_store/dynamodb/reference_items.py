@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
+from sleeper_nb.catalog.dynamodb.client import Rows
 from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable
-from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.model.deletions import DELETION_COLUMNS, DELETION_FILE
 from sleeper_nb.model.file_reference import ACTIVE, READY_FOR_GC, key_names, without_statistics
 from sleeper_nb.model.keys import KeyValue, key_from_json, key_to_json

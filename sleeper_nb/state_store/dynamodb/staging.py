@@ -27,9 +27,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
-from sleeper_nb.catalog.dynamodb.client import in_chunks
+from sleeper_nb.catalog.dynamodb.client import Rows, in_chunks
 from sleeper_nb.catalog.dynamodb.items import Item, check, delete, put, update
-from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.file_reference import PAIR, Addition, FileReference, to_batch
 from sleeper_nb.model.snapshots import to_micros

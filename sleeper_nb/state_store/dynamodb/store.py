@@ -33,9 +33,8 @@ import pyarrow.compute as pc
 
 from sleeper_nb.catalog.catalog_base import Catalog, PropertiesNote, TableEntry
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
-from sleeper_nb.catalog.dynamodb.client import DynamoDB, in_chunks
+from sleeper_nb.catalog.dynamodb.client import DynamoDB, Rows, in_chunks
 from sleeper_nb.catalog.dynamodb.items import Item
-from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.clock import Clock, Retry
 from sleeper_nb.errors import CHECK, Action, AlreadyExists, ConflictError, InvalidInput, NotFound, StorageError
 from sleeper_nb.model.file_reference import READY_FOR_GC, files_schema
