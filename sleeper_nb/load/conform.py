@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import UNCHANGED, Action, Hint, HintParts, InvalidInput, hint_text, joined
-from sleeper_nb.load.casts import InexactValueError, bad_count, cast_apart, exactly, fit, kind_of
+from sleeper_nb.load.casts import InexactValueError, bad_count, cast_apart, fit, kind_of
 from sleeper_nb.load.load_options import EXACT, Matching, folded, is_nameless, valid_name
-from sleeper_nb.load.python_values import can_be_requested, is_word, prepared
+from sleeper_nb.load.python_values import can_be_requested, cast_exactly, is_word
 from sleeper_nb.model.keys import OUT_OF_YEARS, arrow_value, first_and_last
 from sleeper_nb.model.load_hints import IGNORE_EXTRA, LEFT_OUT, OR_BY_NAME, SAYS_CHANGES, Cast, DryRun, OnTable
 from sleeper_nb.model.schema import Field, FieldType, Schema
@@ -420,15 +420,10 @@ def _fitting_column(
     column: pa.ChunkedArray, target: Field, matching: Matching, *, is_row_key: bool
 ) -> tuple[pa.ChunkedArray, list[BadValue]] | Difference:
     """Return a column cast to its field, NULL where a value does not fit; a column of a wrong kind is a difference."""
-    kind = kind_of(column.type)
-    is_requested = matching.cast and can_be_requested(kind, target.type.name)
-    if fit(kind, target.type.name) == "refused" and not is_requested:
+    if _is_refused(kind_of(column.type), target, matching):
         whole = cast_column(column, target, no_place, matching, is_row_key=is_row_key)
         return whole if isinstance(whole, Difference) else (whole, [])
-
-    def cast(chunk: pa.Array) -> pa.Array:
-        return exactly(prepared(chunk, target.type) if matching.cast else chunk, target.type)
-
+    cast = partial(cast_exactly, target=target.type, is_requested=matching.cast)
     chunks: list[pa.Array] = []
     bad: list[BadValue] = []
     start = 0
@@ -618,12 +613,12 @@ def cast_column(
     is_row_key: bool,
 ) -> pa.ChunkedArray | Difference:
     """Return a column cast to its field, or the difference; nulls are not checked."""
-
-    def cast(chunk: pa.Array) -> pa.Array:
-        return exactly(prepared(chunk, target.type) if matching.cast else chunk, target.type)
-
+    cast = partial(cast_exactly, target=target.type, is_requested=matching.cast)
     if not len(column):
-        return _cast_without_rows(column, target, place, matching)
+        kind = kind_of(column.type)
+        is_refused = _is_refused(kind, target, matching)
+        empty = pa.chunked_array([], target.type.arrow)
+        return inexact(InexactValueError(kind, target.type), target, place, matching) if is_refused else empty
     chunks, start = [], 0
     for i, chunk in enumerate(column.chunks):
         try:
@@ -657,14 +652,9 @@ def _year_refused(target: Field, row: str, wrong: int) -> Difference:
     return Difference(target.name, problem, hint, kind=f"{target.type} is out of range", values=wrong, place=row)
 
 
-def _cast_without_rows(
-    column: pa.ChunkedArray, target: Field, place: Callable[[int], str], matching: Matching
-) -> pa.ChunkedArray | Difference:
-    kind = kind_of(column.type)
-    is_requested = matching.cast and can_be_requested(kind, target.type.name)
-    if fit(kind, target.type.name) == "refused" and not is_requested:
-        return inexact(InexactValueError(kind, target.type), target, place, matching)
-    return pa.chunked_array([], target.type.arrow)
+def _is_refused(kind: str, target: Field, matching: Matching) -> bool:
+    """Return whether no value of a source kind is cast to a field, as it is matched."""
+    return fit(kind, target.type.name) == "refused" and not (matching.cast and can_be_requested(kind, target.type.name))
 
 
 def with_count(difference: Difference, values: Any, cast: Callable[[Any], Any]) -> Difference:

@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from sleeper_nb.errors import UNCHANGED, Action, Hint, HintParts, InvalidInput, StorageError
-from sleeper_nb.load.casts import BAD_VALUE, InexactValueError, exactly, first_bad, from_base64
+from sleeper_nb.load.casts import BAD_VALUE, InexactValueError, first_bad, from_base64
 from sleeper_nb.load.conform import (
     WHOLE_LINE,
     BadValue,
@@ -42,7 +42,7 @@ from sleeper_nb.load.conform import (
 from sleeper_nb.load.csv_text import KeptLines, Quotes, WatchedText, as_written_in, hint_for, text_stream
 from sleeper_nb.load.json_files import parse_json
 from sleeper_nb.load.load_options import EXACT, Matching, nameless
-from sleeper_nb.load.python_values import from_python, prepared
+from sleeper_nb.load.python_values import cast_exactly, from_python
 from sleeper_nb.load.source_files import (
     BLOCK_BYTES,
     ENCODING_HINT,
@@ -521,7 +521,7 @@ class _TypedCsv:
         if kind.arguments and kind.name != "decimal":
             return _decoded(texts, kind, parse_json)
         values = as_written_in(self.format, texts, kind)
-        return exactly(prepared(values, kind) if self.matching.cast else values, kind)
+        return cast_exactly(values, kind, is_requested=self.matching.cast)
 
 
 def _decoded(texts: pa.Array, kind: FieldType, decode: Callable[[str], Any]) -> pa.Array:

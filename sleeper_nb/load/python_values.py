@@ -314,6 +314,11 @@ def prepared(array: pa.Array, target: FieldType) -> pa.Array:
     return array
 
 
+def cast_exactly(array: pa.Array, target: FieldType, *, is_requested: bool) -> pa.Array:
+    """Return an array cast to a field's type, as `exactly` does; on request, after `prepared`."""
+    return exactly(prepared(array, target) if is_requested else array, target)
+
+
 def _texts(array: pa.Array) -> pa.Array:
     """Return the shortest texts that are read back as the same values; times of a zone are in UTC."""
     if pa.types.is_float16(array.type):

@@ -218,16 +218,6 @@ MOST_BYTES = 16 << 30
 _BLOCK_BYTES = 1 << 20
 _SECONDS = 60
 """How long a server may take to answer, and to send each next part."""
-_ENDINGS = {
-    "text/csv": ".csv", "application/csv": ".csv", "text/tab-separated-values": ".tsv", "application/json": ".json",
-    "application/x-ndjson": ".jsonl", "application/jsonl": ".jsonl", "application/vnd.apache.parquet": ".parquet",
-}  # fmt: skip
-"""The endings of content types, for addresses whose names have none."""
-_BY_CONTENT = frozenset({
-    "text/plain", "application/octet-stream", "binary/octet-stream", "application/gzip", "application/zip",
-    "application/x-zip-compressed", "application/zstd",
-})  # fmt: skip
-"""Content types that do not say the format, which is found in the file then."""
 
 
 def is_web_address(source: object) -> bool:
@@ -331,20 +321,16 @@ def without_secrets(address: str) -> str:
 
 
 def _file_name(answer: Any, shown: str) -> str:
-    """Return a name for a downloaded file, whose ending says its format; `InvalidInput` when nothing says it."""
-    content = answer.headers.get_content_type()
-    names = [answer.headers.get_filename() or "", unquote(PurePosixPath(urlsplit(shown).path).name),
-             unquote(PurePosixPath(urlsplit(answer.url).path).name)]  # fmt: skip
-    known = (*SOURCE_ENDINGS, *SPREADSHEET_ENDINGS)
-    name = next((name for name in names if name.lower().endswith(known)), "")
-    if not name and content in _ENDINGS:
-        name = f"{next(filter(None, names), 'data')}{_ENDINGS[content]}"
-    if not name and content in _BY_CONTENT:
-        name = next(filter(None, names), "data")
-    if content == "text/html" or not name:
-        what = "is a web page, not a data file" if content == "text/html" else f"is of the unknown type {content}"
+    """Return a name for a downloaded file; without a known ending, its content says its format."""
+    if answer.headers.get_content_type() == "text/html":
         hint = "give the address of the file itself; a table in a page: pandas.read_html(address)[0]"
-        raise InvalidInput(f"{shown} {what}", hint=hint)
+        raise InvalidInput(f"{shown} is a web page, not a data file", hint=hint)
+    names = [
+        answer.headers.get_filename() or "",
+        *(PurePosixPath(urlsplit(each).path).name for each in (shown, answer.url)),
+    ]
+    known = (name for name in names if name.lower().endswith((*SOURCE_ENDINGS, *SPREADSHEET_ENDINGS)))
+    name = unquote(next(known, "") or next(filter(None, names), "data"))
     return re.sub(r"[^\w.-]", "_", name)[-100:]
 
 
