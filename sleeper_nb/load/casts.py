@@ -189,13 +189,10 @@ _HINTS_REFUSED = {
 
 def _number_hint(text: str) -> str:
     if _DECIMAL_COMMA.fullmatch(text.strip()):
-        return f"write a decimal point and no thousands separators: {_with_point(text)}"
+        whole, _, decimals = text.strip().rpartition(",")
+        digits = re.sub("[^0-9+-]", "", whole)
+        return f"write a decimal point and no thousands separators: {digits}.{decimals}"
     return "write a number such as 12 or 1.5, leave missing values empty, or use a column of type string"
-
-
-def _with_point(text: str) -> str:
-    whole, _, decimals = text.strip().rpartition(",")
-    return f"{re.sub(r'[^0-9+-]', '', whole)}.{decimals}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,14 +218,11 @@ def csv_rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequ
     numbers = dict(zip(in_order, _lines_of(file, csv_format, in_order), strict=False))
     columns = dict(zip(names, found.columns, strict=True))
     if lines:
-        columns = {name: _longer(column, len(lines)) for name, column in columns.items()}
+        no_values = pa.nulls(len(lines), pa.string())
+        columns = {name: pa.chunked_array([*column.chunks, no_values]) for name, column in columns.items()}
         texts = [None] * found.num_rows + [wrong.found[at].text.rstrip("\r\n") for at in lines]
         columns[TEXT] = pa.chunked_array([pa.array(texts, pa.string())])
     return OriginalRows(columns, [numbers.get(record, record + 1) for record in records])
-
-
-def _longer(column: pa.ChunkedArray, nulls: int) -> pa.ChunkedArray:
-    return pa.chunked_array([*column.chunks, pa.nulls(nulls, column.type)], column.type)
 
 
 def _no_rows(names: Sequence[str]) -> pa.RecordBatch:

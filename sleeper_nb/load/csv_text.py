@@ -139,7 +139,8 @@ class Quotes:
 
     def __init__(self, csv_format: CsvFormat) -> None:
         self._quote = ord(csv_format.quote_char or "\0")
-        self._may_stand_beside = _byte_set(ord(csv_format.separator), self._quote)
+        self._may_stand_beside = np.zeros(256, np.bool_)  # each byte that may stand next to a quote, outside its value
+        self._may_stand_beside[[ord(csv_format.separator), self._quote, ord("\n"), ord("\r")]] = True
         self._quote_count, self._byte_before, self._last = 0, b"\n", b""
         self._none = csv_format.quote_char is None
         self._escape, self._escaped = _escapes(csv_format)
@@ -180,13 +181,6 @@ class Quotes:
         goes_on = self._goes_on
         self.check(b"\n")
         self._goes_on, self.ended = goes_on, True
-
-
-def _byte_set(separator: int, quote: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return for each byte whether it may stand next to a quote, outside the value that it opens or closes."""
-    allowed = np.zeros(256, np.bool_)
-    allowed[[separator, quote, ord("\n"), ord("\r")]] = True
-    return allowed
 
 
 class WatchedText(io.RawIOBase):
@@ -306,14 +300,11 @@ def _by_pattern(texts: pa.Array, pattern: str, target: FieldType) -> pa.Array:
             parsed.append(_moment(text, pattern, target))
         except BAD_VALUE as error:
             index = pc.index(texts, pa.scalar(text, pa.string())).as_py()
-            raise UnreadableTextError(f"is not written as {pattern}", _advice(pattern), target, index, text) from error
+            advice = f"write every value as {_EXAMPLE.strftime(pattern)}, or give the format that the values have"
+            raise UnreadableTextError(f"is not written as {pattern}", advice, target, index, text) from error
     moments = pa.array(parsed, pa.timestamp("us", "UTC"))
     values = moments.cast(pa.timestamp("us")).cast(target.arrow) if target.name == "date" else moments
     return values.take(encoded.indices)
-
-
-def _advice(pattern: str) -> str:
-    return f"write every value as {_EXAMPLE.strftime(pattern)}, or give the format that the values have"
 
 
 def _moment(text: str, pattern: str, target: FieldType) -> datetime:

@@ -302,11 +302,6 @@ def _hint_of_cell(error: InexactValueError, csv_format: CsvFormat) -> Hint:
     return null_hint(error, csv_format)
 
 
-def sheet_names(file: SourceFile) -> tuple[str, ...]:
-    """Return the names in the header of a sheet, with the number of each column that has none there."""
-    return _with_numbers(sheet_rows(file)[0])
-
-
 def sheet_rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequence[int]) -> OriginalRows:
     """Return the rows of a sheet that have some indexes."""
     names, cells = sheet_rows(file)
@@ -374,7 +369,7 @@ def header_names(file: SourceFile) -> tuple[str, ...]:
             return ()
         if file.format == "csv":
             return csv_names(file, file.csv.for_file(file.path), ())
-        return sheet_names(file)
+        return _with_numbers(sheet_rows(file)[0])
 
 
 def pieces_to_read(file: SourceFile, most_bytes: int) -> Iterator[RowGroups | None]:

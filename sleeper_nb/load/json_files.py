@@ -145,7 +145,7 @@ def _parsed_by_arrow(block: bytes, schema: Schema, matching: Matching) -> pa.Tab
     if any(kind is None for _, kind in known) or len(dict(known)) < len(known):
         return None
     doubles = any(kind == pa.float64() for _, kind in known)
-    if doubles and not _fit_doubles(_doubtful_numbers(block)):
+    if doubles and not _fits_doubles(block):
         return None
     if _may_be_deep(block):
         return None
@@ -191,9 +191,16 @@ def _escape(character: str) -> str:
     return "".join(rf"(?i:\\u{units[at : at + 4]})" for at in range(0, len(units), 4))
 
 
-def _doubtful_numbers(block: bytes) -> list[bytes]:
+def _fits_doubles(block: bytes) -> bool:
+    """Return whether doubles hold all digits of the numbers in a block."""
     translated = block.translate(_DIGITS)
-    return _DOUBTFUL_NUMBER.findall(block) if any(digits in translated for digits in _DOUBTFUL_DIGITS) else []
+    if not any(digits in translated for digits in _DOUBTFUL_DIGITS):
+        return True
+    try:
+        to_float(pa.array(_DOUBTFUL_NUMBER.findall(block), pa.binary()).cast(pa.string()), pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _may_be_deep(block: bytes) -> bool:
@@ -204,14 +211,6 @@ def _may_be_deep(block: bytes) -> bool:
 def _nested_count(block: bytes) -> int:
     """Return how many lists and objects begin inside rows; outside texts, ``} {`` occurs only between two rows."""
     return block.count(b"[") + block.count(b"{") - len(_BETWEEN_ROWS.findall(block)) - 1
-
-
-def _fit_doubles(numbers: list[bytes]) -> bool:
-    try:
-        to_float(pa.array(numbers, pa.binary()).cast(pa.string()), pa.float64())
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _line_places(block: bytes, first: int) -> Callable[[int], str]:

@@ -138,7 +138,7 @@ def _of_one_type(values: Sequence[Any], kind: type, target: FieldType, base64: B
         return _converted(values, lambda part: pa.array([base64(text) for text in part]), target, "string")
     for base, name, arrow in _ARROW:
         if issubclass(kind, base):
-            if base is int and target.name in _NUMBERS and not _within_64_bits(values):
+            if base is int and target.name in _NUMBERS and not (min(values) >= -(2**63) and max(values) < 2**63):
                 return _numbers(values, target)
             return _converted(values, partial(_array_of, kind=kind, arrow=arrow), target, name)
     misfit = values[0].misfit if isinstance(values[0], NoValue) else None
@@ -164,10 +164,6 @@ def _in_microseconds(value: Any) -> int | None:
     if moment.astype(value.dtype) != value:
         raise pa.ArrowInvalid("it has nanoseconds, or is too far away")
     return int(moment.astype(np.int64))
-
-
-def _within_64_bits(values: Sequence[int]) -> bool:
-    return min(values) >= -(2**63) and max(values) < 2**63
 
 
 def _array_of(values: Sequence[Any], kind: type, arrow: pa.DataType) -> pa.Array:

@@ -101,7 +101,8 @@ class SortedOut:
                     placed = replace(each, source=part.label)
                     if known is None:
                         place = part.read.place(row)
-                        groups[key] = replace(placed, place=place, problem=_problem_at(place, each))
+                        problem = f"{place}: {each.problem}" if place else each.problem
+                        groups[key] = replace(placed, place=place, problem=problem)
                     else:
                         groups[key] = known.plus(placed)
         return tuple(groups.values())
@@ -126,10 +127,6 @@ class SortedOut:
 
 
 _MOST_REASONS: Final = 3
-
-
-def _problem_at(place: str, difference: Difference) -> str:
-    return f"{place}: {difference.problem}" if place else difference.problem
 
 
 def sort_out(

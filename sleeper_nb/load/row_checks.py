@@ -118,7 +118,7 @@ class OpenedChecks:
     ) -> Iterator[Difference]:
         """Yield a difference for each rule that some rows break and that refuses them: how many, and the first."""
         for rule, row_filter in self.filters:
-            found = _found(rule, row_filter, rows, place, source) if _refuses(rule) else None
+            found = _found(rule, row_filter, rows, place, source) if isinstance(rule, Check) or rule.refuses else None
             if found is not None:
                 yield found
 
@@ -163,10 +163,6 @@ def _broken(row_filter: RowFilter, rows: pa.Table) -> list[pa.RecordBatch]:
 def opened_checks(checks: Sequence[RowCheck]) -> Iterator[OpenedChecks]:
     with ExitStack() as stack:
         yield OpenedChecks([(each.check, stack.enter_context(each.broken.opened())) for each in checks])
-
-
-def _refuses(rule: Rule) -> bool:
-    return isinstance(rule, Check) or rule.refuses
 
 
 def _found(

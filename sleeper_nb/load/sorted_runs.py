@@ -173,11 +173,7 @@ def _text_words(array: pa.Array) -> Iterator[_WordsOf]:
     for before in range(first, max(first + 1, int(lengths.max())), _WORD):
         yield partial(_word_at, at_each, starts + before, ends)
     if lengths.min() != lengths.max():
-        yield partial(_length_at, lengths)
-
-
-def _length_at(lengths: _Indices, rows: _Indices) -> _Words:
-    return lengths[rows].view(np.uint64)
+        yield lambda rows: lengths[rows].view(np.uint64)
 
 
 def _word_at(at_each: Any, begins: _Indices, ends: _Indices, rows: _Indices) -> _Words:

@@ -583,15 +583,12 @@ def _of_text(file: SourceFile, given: str | None) -> SourceFile:
 def _delimiter(text: str, csv_format: CsvFormat) -> str | None:
     """Return the character that separates most names in the header of a CSV file; None where there is only one name."""
     lines = io.StringIO(text).readlines()[csv_format.skip_lines :]
-    header = next((line for line in lines if line.strip() and not _is_comment(line, csv_format)), "")
+    lines = [line for line in lines if not (csv_format.comment and line.startswith(csv_format.comment))]
+    header = next(filter(str.strip, lines), "")
     unquoted = re.sub(r'"[^"]*"', "", header)
     free = [each for each in _DELIMITERS if each not in {csv_format.quote, csv_format.escape, csv_format.comment}]
     most = max(free, key=unquoted.count)
     return most if unquoted.count(most) else None
-
-
-def _is_comment(line: str, csv_format: CsvFormat) -> bool:
-    return csv_format.comment is not None and line.startswith(csv_format.comment)
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,9 @@ def with_index(data: Any) -> Any:
         name, level = names[number] or f"level_{number}", data.index.get_level_values(number)
         if name not in table.columns:
             table.insert(0, name, level)
-        elif not _are_values_of(level, table.iloc[:, list(table.columns).index(name)]):
+            continue
+        column = table.iloc[:, list(table.columns).index(name)]
+        if not column.set_axis(column.array).index.equals(level):
             problem = f"{name!r} is a column of the data frame and a level of its index, with other values"
             if name in names[number + 1 :]:
                 problem = f"two levels of the index of the data frame are called {name!r}"
@@ -139,10 +141,6 @@ def _dense(data: Any) -> Any:
     for i in sparse:
         table.isetitem(i, data.iloc[:, i].sparse.to_dense())
     return table
-
-
-def _are_values_of(level: Any, column: Any) -> bool:
-    return bool(column.set_axis(column.array).index.equals(level))
 
 
 def index_note(data: Any) -> tuple[str, ...]:
@@ -267,7 +265,9 @@ class Downloads:
     def _saved(self, answer: Any, shown: str) -> SourceFile:
         name = _file_name(answer, shown)
         length = int(answer.headers.get("Content-Length") or 0)
-        folder = self._new_folder()
+        if not self._folder:
+            self._folder.append(Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="sleeper-"))))
+        folder = Path(tempfile.mkdtemp(dir=self._folder[0]))
         self._check_size(length, shown, folder)
         path = folder / name
         is_packed = answer.headers.get("Content-Encoding", "").lower() == "gzip"
@@ -278,11 +278,6 @@ class Downloads:
             raise NetworkError(f"{shown} ended after {size:,} of {length:,} bytes", hint=hint)
         logger.info("downloaded %s: %d bytes", shown, size)
         return SourceFile(Storage(folder), name, size, web=shown)
-
-    def _new_folder(self) -> Path:
-        if not self._folder:
-            self._folder.append(Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="sleeper-"))))
-        return Path(tempfile.mkdtemp(dir=self._folder[0]))
 
     def _check_size(self, size: int, shown: str, folder: Path) -> None:
         if size > self.most_bytes:
@@ -451,8 +446,15 @@ def read_source(source: IngestSource, schema: Schema, matching: Matching = EXACT
     """Read one source; return its columns that fit the schema, and every difference."""
     if isinstance(source, SourceFile):
         return read_file(source, schema, matching)
-    conformed = compare(_raw_columns(source.data, schema, matching), schema, matching)
-    return replace(conformed, notes=(*conformed.notes, *index_note(source.data)))
+    data = source.data
+    if is_rows(data):
+        raw = columns_of_objects(list(enumerate(data, 1)), schema, matching, "row", null_hint=None)
+    elif is_pandas(data):
+        raw = _from_pandas(data, schema, matching)
+    else:
+        raw = RawColumns.of(arrow_of(data), rename=partial(matching.names, schema=schema))
+    conformed = compare(raw, schema, matching)
+    return replace(conformed, notes=(*conformed.notes, *index_note(data)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -543,14 +545,6 @@ def names_of_source(source: IngestSource) -> Iterable[str] | None:
     return names_of(source.data)
 
 
-def _raw_columns(data: Any, schema: Schema, matching: Matching) -> RawColumns:
-    if is_rows(data):
-        return columns_of_objects(list(enumerate(data, 1)), schema, matching, "row", null_hint=None)
-    if is_pandas(data):
-        return _from_pandas(data, schema, matching)
-    return RawColumns.of(arrow_of(data), rename=partial(matching.names, schema=schema))
-
-
 def _from_pandas(frame: Any, schema: Schema, matching: Matching) -> RawColumns:
     names = matching.names(tuple(str(name) for name in frame.columns), schema)
     fields = {f.name: f for f in schema.fields}
@@ -601,15 +595,10 @@ def _without_nan(value: Any, kind: FieldType) -> Any:
         types = {each.name: each.type for each in kind.arguments if each.type.name not in _FLOATS}
         return {name: _without_nan(each, types[name]) if name in types else each for name, each in value.items()}
     if kind.name == "map" and kind.arguments[1].name not in _FLOATS:
-        return _map_without_nan(value, kind.arguments[1])
-    return value
-
-
-def _map_without_nan(value: Any, kind: FieldType) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nan(each, kind) for name, each in value.items()}
-    if isinstance(value, list) and all(isinstance(each, tuple) and len(each) == 2 for each in value):
-        return [(name, _without_nan(each, kind)) for name, each in value]
+        if isinstance(value, dict):
+            return {name: _without_nan(each, kind.arguments[1]) for name, each in value.items()}
+        if isinstance(value, list) and all(isinstance(each, tuple) and len(each) == 2 for each in value):
+            return [(name, _without_nan(each, kind.arguments[1])) for name, each in value]
     return value
 
 
