@@ -27,15 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sleeper_nb.catalog.catalog_base import Catalog, PropertiesNote, TableEntry
-from sleeper_nb.errors import (
-    Action,
-    ConflictError,
-    InvalidInput,
-    NotAllowed,
-    NotFound,
-    SleeperError,
-    StorageError,
-)
+from sleeper_nb.errors import Action, ConflictError, InvalidInput, NotAllowed, NotFound, SleeperError, StorageError
 from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.config_text import changed
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions, place_not_allowed

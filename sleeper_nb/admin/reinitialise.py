@@ -26,15 +26,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import ClearTable
-from sleeper_nb.report import (
-    CONFIRM,
-    Bytes,
-    Grid,
-    Report,
-    cell_text,
-    counted,
-    nothing_done,
-)
+from sleeper_nb.report import CONFIRM, Bytes, Grid, Report, cell_text, counted, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
 
 logger = logging.getLogger(__name__)

@@ -21,13 +21,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.catalog.catalog_base import read_consistently
 from sleeper_nb.catalog.checked_rows import CatalogRows
-from sleeper_nb.errors import (
-    CatalogDamaged,
-    NetworkError,
-    NotAllowed,
-    NotFound,
-    StorageError,
-)
+from sleeper_nb.errors import CatalogDamaged, NetworkError, NotAllowed, NotFound, StorageError
 from sleeper_nb.maintain.check_rules import (
     LOST_VECTOR,
     VECTOR,
@@ -37,14 +31,7 @@ from sleeper_nb.maintain.check_rules import (
     find_data_faults,
     state_faults,
 )
-from sleeper_nb.maintain.findings import (
-    CheckedVersion,
-    CheckReport,
-    Suspicion,
-    VersionKey,
-    key_of,
-    to_findings,
-)
+from sleeper_nb.maintain.findings import CheckedVersion, CheckReport, Suspicion, VersionKey, key_of, to_findings
 from sleeper_nb.model.deletions import DELETION_FILE
 from sleeper_nb.model.file_reference import FileReference, stored_files
 from sleeper_nb.model.savepoints import Savepoint, is_file_of

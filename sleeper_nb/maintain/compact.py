@@ -29,18 +29,8 @@ from typing import TypeVar
 
 from sleeper_nb.catalog.catalog_base import FileClaim, read_consistently
 from sleeper_nb.errors import OutcomeUnknown, SleeperError, StateRuleBroken, StorageError
-from sleeper_nb.load.ingest import (
-    discard_files,
-    reference_to,
-    write_sorted,
-)
-from sleeper_nb.maintain.compaction_plan import (
-    CompactionJob,
-    StrategySettings,
-    claims_text,
-    plan_compaction,
-    reason,
-)
+from sleeper_nb.load.ingest import discard_files, reference_to, write_sorted
+from sleeper_nb.maintain.compaction_plan import CompactionJob, StrategySettings, claims_text, plan_compaction, reason
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import ALL_DEFAULTS, TableProperties
 from sleeper_nb.model.schema import Schema

@@ -20,11 +20,7 @@ from sleeper_nb.maintain.collect_garbage import GarbageReport, collect_garbage
 from sleeper_nb.maintain.compact import CompactionReport, merged_text
 from sleeper_nb.report import Grid, Report, TableReport, counted, notes_line
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.versions.expire import (
-    ExpiryReport,
-    Retention,
-    expire_snapshots,
-)
+from sleeper_nb.versions.expire import ExpiryReport, Retention, expire_snapshots
 from sleeper_nb.versions.periodic_savepoints import (
     PeriodicSavepoint,
     RetiredSavepoints,

@@ -16,20 +16,11 @@ from typing import Any, Literal
 
 from sleeper_nb.catalog.catalog_base import FileClaim, is_online, read_consistently
 from sleeper_nb.errors import Action, NotFound, StorageError
-from sleeper_nb.maintain.collect_garbage import (
-    collectable_files,
-    delay_of,
-    leftover_files,
-    versions_kept,
-)
+from sleeper_nb.maintain.collect_garbage import collectable_files, delay_of, leftover_files, versions_kept
 from sleeper_nb.maintain.compaction_plan import StrategySettings, choose_batches, claims_text, plan_compaction
 from sleeper_nb.model.file_reference import FileReference, data_files
 from sleeper_nb.model.jobs import Job, ServiceLease
-from sleeper_nb.model.properties import (
-    SAVEPOINT_INTERVAL,
-    SPLITTING_THRESHOLD,
-    TableProperties,
-)
+from sleeper_nb.model.properties import SAVEPOINT_INTERVAL, SPLITTING_THRESHOLD, TableProperties
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, files_text
 from sleeper_nb.model.state import TableState

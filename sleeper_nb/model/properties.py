@@ -102,9 +102,7 @@ def _lasting(text: str) -> timedelta:
 
 
 def _schema(text: str) -> Schema:
-    from sleeper_nb.model.schema import (
-        Schema,  # with Arrow, which the console's help does not wait for
-    )
+    from sleeper_nb.model.schema import Schema  # with Arrow, which the console's help does not wait for
 
     return Schema.from_json(text)
 

@@ -37,13 +37,7 @@ from sleeper_nb.model.deletions import DELETION_FILE, DeletionVector
 from sleeper_nb.model.file_reference import PAIR, FileReference, key_ranges
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.keys import KeyValue, key_from_json, key_to_json
-from sleeper_nb.model.partitions import (
-    Partition,
-    PartitionSplit,
-    PartitionTree,
-    Range,
-    Region,
-)
+from sleeper_nb.model.partitions import Partition, PartitionSplit, PartitionTree, Range, Region
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.model.snapshots import from_micros, to_micros
 from sleeper_nb.model.state import CommitPoint, TableState

@@ -19,14 +19,7 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeVar, get_args
 
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
-from sleeper_nb.errors import (
-    Cancelled,
-    ConfirmationNeeded,
-    InvalidInput,
-    JobDone,
-    SleeperError,
-    StorageError,
-)
+from sleeper_nb.errors import Cancelled, ConfirmationNeeded, InvalidInput, JobDone, SleeperError, StorageError
 from sleeper_nb.model.jobs import KEPT_JOBS, KEPT_TIME, DoneBefore, Job, JobKind
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.transactions import Rollback

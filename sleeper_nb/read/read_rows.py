@@ -31,13 +31,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from sleeper_nb.errors import (
-    InvalidInput,
-    NetworkError,
-    NotFound,
-    SleeperError,
-    StorageError,
-)
+from sleeper_nb.errors import InvalidInput, NetworkError, NotFound, SleeperError, StorageError
 from sleeper_nb.forks import check_has_threads
 from sleeper_nb.model.checksums import is_stamp
 from sleeper_nb.model.file_reference import FileReference

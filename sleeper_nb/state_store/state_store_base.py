@@ -40,13 +40,7 @@ from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import CommitPoint, TableState
-from sleeper_nb.state_store.commit_queue import (
-    Announce,
-    CommitQueue,
-    MakeTransaction,
-    Waiting,
-    fitting,
-)
+from sleeper_nb.state_store.commit_queue import Announce, CommitQueue, MakeTransaction, Waiting, fitting
 from sleeper_nb.state_store.history import History, Metadata
 from sleeper_nb.storage import metadata as metadata_files
 from sleeper_nb.storage import paths

@@ -13,13 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sleeper_nb.errors import DEEP_CHECK, NotAFile, StorageError
-from sleeper_nb.model.checksums import (
-    DIGITS,
-    Checksum,
-    checksum_of,
-    checksum_of_all,
-    is_stamp,
-)
+from sleeper_nb.model.checksums import DIGITS, Checksum, checksum_of, checksum_of_all, is_stamp
 from sleeper_nb.storage.filesystem import Storage
 
 PART_BYTES = 1 << 20

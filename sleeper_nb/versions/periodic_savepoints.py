@@ -13,12 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sleeper_nb.errors import SleeperError
-from sleeper_nb.model.properties import (
-    SAVEPOINT_INTERVAL,
-    SAVEPOINT_TIME,
-    SAVEPOINTS_RETAINED,
-    TableProperties,
-)
+from sleeper_nb.model.properties import SAVEPOINT_INTERVAL, SAVEPOINT_TIME, SAVEPOINTS_RETAINED, TableProperties
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.report import Grid, Report, counted

@@ -11,13 +11,7 @@ from dataclasses import dataclass
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.savepoints import NEWEST, Savepoint
-from sleeper_nb.model.snapshots import (
-    Moment,
-    SavepointReference,
-    Snapshot,
-    SnapshotReference,
-    VersionReference,
-)
+from sleeper_nb.model.snapshots import Moment, SavepointReference, Snapshot, SnapshotReference, VersionReference
 from sleeper_nb.report import duration_text
 
 

@@ -23,10 +23,7 @@ from sleeper_nb.read.row_processing import Processor
 from sleeper_nb.read.scan_plan import PlannedLeaf
 from sleeper_nb.read.value_order import as_bytes, lengths
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.versions.comparison import (
-    DifferingRegion,
-    VersionComparison,
-)
+from sleeper_nb.versions.comparison import DifferingRegion, VersionComparison
 
 Key = tuple[Any, ...]
 _Places = np.ndarray[tuple[int], np.dtype[np.int64]]
