@@ -148,11 +148,11 @@ def evolved(schema: Schema, changes: Iterable[SchemaChange], schema_id: int) -> 
                 old = _value(schema, name, "renamed")
                 _check_free(schema, to, but=old)
                 new = replace(old, name=to, stored=old.column)
-                schema = _with_values(schema, [new if field is old else field for field in schema.values])
+                schema = replace(schema, values=tuple(new if field is old else field for field in schema.values))
             case DropColumn(name):
                 gone = _value(schema, name, "dropped")
-                left = [field for field in schema.values if field is not gone]
-                schema = _with_values(schema, left, retired=(*schema.retired, gone.column))
+                left = tuple(field for field in schema.values if field is not gone)
+                schema = replace(schema, values=left, retired=(*schema.retired, gone.column))
             case AddMember(path, member):
                 schema = _with_type(schema, path, partial(_with_member, path, member))
             case WidenColumn(path, wider):
@@ -166,7 +166,7 @@ def _with_type(schema: Schema, path: str, change: Callable[[FieldType], FieldTyp
     name, *inner = path.split(".")
     old = _value(schema, name, "given another type")
     new = replace(old, type=_changed_inside(old.type, name, inner, change), late=True)
-    return _with_values(schema, [new if field is old else field for field in schema.values])
+    return replace(schema, values=tuple(new if field is old else field for field in schema.values))
 
 
 def _changed_inside(
@@ -241,7 +241,7 @@ def _with_rule(schema: Schema, change: RuleChange) -> Schema:
         case SetNotNull(name, not_null):
             return _with_changed(schema, replace(_value(schema, name, "made nullable"), nullable=not not_null))
         case SetComment(None, comment):
-            return _with_rules(schema, comment=comment)
+            return replace(schema, comment=comment)
         case SetComment(name, comment):
             known = {field.name: field for field in schema.fields}
             if name not in known:
@@ -250,24 +250,21 @@ def _with_rule(schema: Schema, change: RuleChange) -> Schema:
         case AddCheck(check):
             if any(each.name.casefold() == check.name.casefold() for each in schema.checks):
                 raise AlreadyExists(f"check {check.name!r} already exists", hint="choose another name")
-            return _with_rules(schema, checks=(*schema.checks, check))
+            return replace(schema, checks=(*schema.checks, check))
         case DropCheck(name):
             if not any(each.name == name for each in schema.checks):
                 raise NotFound.of("check", name, [each.name for each in schema.checks])
-            return _with_rules(schema, checks=tuple(each for each in schema.checks if each.name != name))
+            return replace(schema, checks=tuple(each for each in schema.checks if each.name != name))
         case SetUniqueKeys(unique):
-            return _with_rules(schema, unique_keys=unique)
-
-
-def _with_rules(schema: Schema, **rules: Any) -> Schema:
-    given = {name: getattr(schema, name) for name in ("retired", "checks", "comment", "unique_keys")} | rules
-    return Schema(schema.row_keys, schema.sort_keys, schema.values, **given)
+            return replace(schema, unique_keys=unique)
 
 
 def _with_changed(schema: Schema, field: Field) -> Schema:
-    parts = (schema.row_keys, schema.sort_keys, schema.values)
-    keys, sorts, values = ([field if each.name == field.name else each for each in part] for part in parts)
-    return Schema(keys, sorts, values, schema.retired, schema.checks, schema.comment, schema.unique_keys)
+    def changed(part: tuple[Field, ...]) -> tuple[Field, ...]:
+        return tuple(field if each.name == field.name else each for each in part)
+
+    keys, sorts, values = map(changed, (schema.row_keys, schema.sort_keys, schema.values))
+    return replace(schema, row_keys=keys, sort_keys=sorts, values=values)
 
 
 def _with_added(schema: Schema, field: Field, schema_id: int) -> Schema:
@@ -278,11 +275,7 @@ def _with_added(schema: Schema, field: Field, schema_id: int) -> Schema:
             hint=f'write "{field.name} {field.type}?"',
         )
     stored = _unused(field.name, schema, f"__{schema_id}")
-    return _with_values(schema, [*schema.values, replace(field, nullable=True, stored=stored, late=True)])
-
-
-def _with_values(schema: Schema, values: Sequence[Field], retired: Iterable[str] | None = None) -> Schema:
-    return schema.with_values(values, retired)
+    return replace(schema, values=(*schema.values, replace(field, nullable=True, stored=stored, late=True)))
 
 
 def _value(schema: Schema, name: str, done: str) -> Field:
@@ -332,7 +325,7 @@ def without_new_promises(before: Schema, after: Schema) -> Schema:
     The caller, which commits `after`, has checked the rows.
     """
     nullable = {field.column for field in before.values if field.nullable}
-    return after.with_values([replace(f, nullable=True) if f.column in nullable else f for f in after.values])
+    return replace(after, values=tuple(replace(f, nullable=True) if f.column in nullable else f for f in after.values))
 
 
 def broken_promises(then: Schema, now: Schema) -> tuple[str, ...]:
@@ -373,14 +366,12 @@ def mapped(then: Schema, now: Schema) -> Schema:
     ] or len(then.row_keys) != len(now.row_keys):
         raise InvalidInput("the row keys or sort keys of the version differ from those of the current table", hint=_OWN)
     older = {field.column: field for field in then.fields}
-    values = [_mapped(field, older.get(field.column), then) for field in now.values]
-    return _with_values(now, values)
+    return replace(now, values=tuple(_mapped(field, older.get(field.column), then) for field in now.values))
 
 
 def for_later_files(schema: Schema) -> Schema:
     """Return a schema that reads later files too: columns dropped since are null in those."""
-    values = [replace(field, nullable=True, late=True) for field in schema.values]
-    return _with_values(schema, values)
+    return replace(schema, values=tuple(replace(field, nullable=True, late=True) for field in schema.values))
 
 
 def _mapped(field: Field, older: Field | None, then: Schema) -> Field:

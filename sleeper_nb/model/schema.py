@@ -630,13 +630,6 @@ class Schema(Report):
                 raise InvalidInput(f"check {check.name!r} occurs twice", hint="give each check a different name")
             names.add(check.name.casefold())
 
-    def with_values(self, values: Iterable[Field], retired: Iterable[str] | None = None) -> Schema:
-        """Return the schema with other values, and perhaps other retired columns; keys and rules stay."""
-        retired = self.retired if retired is None else retired
-        return Schema(
-            self.row_keys, self.sort_keys, tuple(values), retired, self.checks, self.comment, self.unique_keys
-        )
-
     @property
     def in_files(self) -> Schema:
         """The schema of data files: each field has the name of its column there; `self` when no name differs."""
@@ -653,12 +646,8 @@ class Schema(Report):
     @property
     def as_new(self) -> Schema:
         """The schema of a new table with the same fields and rules, which has no older data files."""
-
-        def new(fields: Iterable[Field]) -> list[Field]:
-            return [dataclasses.replace(each, stored=None, late=False) for each in fields]
-
-        keys, sorts, values = new(self.row_keys), new(self.sort_keys), new(self.values)
-        return Schema(keys, sorts, values, (), self.checks, self.comment, self.unique_keys)
+        values = tuple(dataclasses.replace(each, stored=None, late=False) for each in self.values)  # keys never change
+        return dataclasses.replace(self, values=values, retired=())
 
     def role(self, name: str) -> str:
         """Return ``"row key"``, ``"sort key"`` or ``"value"``."""
