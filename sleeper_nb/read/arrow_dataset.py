@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +21,7 @@ from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.keys import arrow_value, key_after
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.state import TableState
-from sleeper_nb.read.file_statistics import column_bounds
+from sleeper_nb.read.file_statistics import ColumnBounds, column_bounds
 from sleeper_nb.read.read_rows import check_files, read, selected_fields
 from sleeper_nb.read.scan_plan import PlannedFile, ScanPlan
 from sleeper_nb.storage.filesystem import Storage
@@ -50,7 +50,7 @@ def dataset_of(plan: ScanPlan, state: TableState, storage: Storage, columns: Seq
     names = [name for name in dict.fromkeys(file.filename for file in plan.files) if name not in cut]
     parts = []
     if names:
-        parts.append(storage.dataset(names, schema, [ranges[name].expression(plan) for name in names]))
+        parts.append(storage.dataset(names, schema, [ranges[name].condition for name in names]))
     if cut or not parts:
         parts.append(_in_memory(plan, cut, storage, schema))
     union = UnionDataset if storage.local else StreamedUnion
@@ -72,82 +72,48 @@ def _check(plan: ScanPlan, schema: pa.Schema) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _ValueRange:
-    """The least and the greatest value of a column in a file, and whether it may have nulls."""
-
-    column: str
-    least: pa.Scalar[Any]
-    greatest: pa.Scalar[Any]
-    has_nulls: bool
-
-    def comparisons(self) -> list[Expression]:
-        """Return conditions that each row of the file meets, in the form by which Arrow prunes files."""
-        from pyarrow import dataset
-
-        field = dataset.field(self.column)
-        if not self.least.is_valid:
-            return [field.is_null()]
-        met = [field >= self.least, field <= self.greatest]
-        return [each | field.is_null() for each in met] if self.has_nulls else met
-
-
-@dataclass(frozen=True, slots=True)
 class _FileRange:
-    """The least region with all keys of a file, and the ranges of those other columns that have statistics."""
+    """The least region with all keys of a file, and the condition that each of its rows meets."""
 
     region: Region
-    values: tuple[_ValueRange, ...]
-
-    def expression(self, plan: ScanPlan) -> Expression:
-        """Return the condition that each row of the file meets."""
-        from pyarrow import dataset
-
-        met = self.region.comparisons(
-            plan.schema, lambda key: dataset.field(key.name), lambda key, value: arrow_value(value, key.type.arrow)
-        )
-        met += [each for value in self.values for each in value.comparisons()]
-        return reduce(and_, met) if met else dataset.scalar(True)  # noqa: FBT003 - a value
+    condition: Expression
 
 
 def _file_ranges(plan: ScanPlan, state: TableState, schema: pa.Schema) -> dict[str, _FileRange]:
+    from pyarrow import dataset
+
     active = state.files.active
     wanted = pa.array(dict.fromkeys(file.filename for file in plan.files), pa.string())
     read = replace(state, files=FileReferences.of(active.filter(pc.is_in(active["filename"], value_set=wanted))))
-    rows, keys, columns = read.files.active, plan.schema.row_keys, _value_columns(read, schema)
+    rows, keys = read.files.active, plan.schema.row_keys
+    of_values = column_bounds(read, [name for name in schema.names if name not in {key.name for key in keys}])
+    columns = {name: ends for name, ends in of_values.items() if ends.type == schema.field(name).type}
     ends = [(rows[f"min_{key.name}"].to_pylist(), rows[f"max_{key.name}"].to_pylist()) for key in keys]
     ranges = {}
     for i, name in enumerate(rows["filename"].to_pylist()):
         of_keys = ((key, lows[i], highs[i]) for key, (lows, highs) in zip(keys, ends, strict=True))
         sides = (Range(low, None if high is None else key_after(key, high)) for key, low, high in of_keys)
-        values = tuple(found for column in columns if (found := column.range_of(i)) is not None)
-        ranges[name] = _FileRange(Region(tuple(sides)), values)
+        region = Region(tuple(sides))
+        met = region.comparisons(
+            plan.schema, lambda key: dataset.field(key.name), lambda key, value: arrow_value(value, key.type.arrow)
+        )
+        met += [each for column, of_column in columns.items() for each in _comparisons(column, of_column, i)]
+        ranges[name] = _FileRange(region, reduce(and_, met) if met else dataset.scalar(True))  # noqa: FBT003 - a value
     return ranges
 
 
-@dataclass(frozen=True, slots=True)
-class _ValueColumn:
-    """The least and greatest values of a column in each file, in its type; the number of nulls is None if unknown."""
+def _comparisons(column: str, bounds: ColumnBounds, file: int) -> list[Expression]:
+    """Return conditions on a column that each row of a file meets, in the form by which Arrow prunes files."""
+    from pyarrow import dataset
 
-    column: str
-    least: pa.ChunkedArray
-    greatest: pa.ChunkedArray
-    nulls: Sequence[int | None]
-
-    def range_of(self, file: int) -> _ValueRange | None:
-        nulls = self.nulls[file]
-        if nulls is None:
-            return None
-        return _ValueRange(self.column, self.least[file], self.greatest[file], has_nulls=nulls > 0)
-
-
-def _value_columns(state: TableState, schema: pa.Schema) -> list[_ValueColumn]:
-    keys = {key.name for key in state.schema.row_keys}
-    found = column_bounds(state, [name for name in schema.names if name not in keys])
-    return [
-        _ValueColumn(name, ends.least.cast(ends.type), ends.greatest.cast(ends.type), ends.nulls.to_pylist())
-        for name, ends in found.items()
-        if ends.nulls is not None and ends.type == schema.field(name).type
-    ]
+    nulls = None if bounds.nulls is None else bounds.nulls[file].as_py()
+    if nulls is None:
+        return []
+    field, least, greatest = dataset.field(column), bounds.least[file], bounds.greatest[file]
+    if not least.is_valid:
+        return [field.is_null()]
+    met = [field >= least.cast(bounds.type), field <= greatest.cast(bounds.type)]
+    return [each | field.is_null() for each in met] if nulls else met
 
 
 def _cut_files(plan: ScanPlan, state: TableState, ranges: dict[str, _FileRange]) -> set[str]:
