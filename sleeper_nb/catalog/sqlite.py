@@ -150,13 +150,7 @@ def _to_entry(row: tuple[Any, ...]) -> TableEntry:
 
 # Snapshots.
 
-_SNAPSHOT = (
-    "id", "commit_id", "time", "operation", "schema_id", "files", "rows", "bytes", "added_files", "removed_files",
-    "added_rows", "files_path", "partitions_path", "state_store", "message", "author", "job_id",
-    "references", "added_references", "removed_references",
-    "files_checksum", "partitions_checksum", "schema_checksum", "processing", "leaves",
-    "inserted_rows", "updated_rows", "deleted_rows", "expectations",
-)  # fmt: skip
+_SNAPSHOT = tuple(field.name for field in fields(Snapshot))
 _SNAPSHOT_VALUES, _TIME = attrgetter(*_SNAPSHOT), _SNAPSHOT.index("time")
 _COLUMNS = ", ".join(f'"{name}"' for name in (*_SNAPSHOT, "checksum"))
 _SELECT_SNAPSHOT = f"SELECT {_COLUMNS} FROM snapshots WHERE table_id = ?"  # noqa: S608 - our own column names
