@@ -63,7 +63,7 @@ def prepare(folder, rows):
 
 
 def addresses(table, version):
-    storage = table.store.storage
+    storage = table._store.storage
     return [storage.locate(file["filename"]) for file in table.at(version).inspect.files()]
 
 

@@ -29,7 +29,7 @@ from sleeper_nb.widgets.explorer_model import TABS
 def prepare(folder, files, leaves):
     """Make a table with so many files; return where its metadata lies."""
     with sl.connect(folder) as session:
-        store = session.create_table("t", SCHEMA, [WIDTH * n for n in range(1, leaves)]).store
+        store = session.create_table("t", SCHEMA, [WIDTH * n for n in range(1, leaves)])._store
         state, one_row = store.load(), pa.BufferOutputStream()
         pq.write_table(pa.table({"key": [0], "value": ["v"], "time": [0]}, schema=SCHEMA.arrow), one_row)
         made = references(state.tree, files, with_statistics=False).table

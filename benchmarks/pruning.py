@@ -83,7 +83,7 @@ def compare_joins(session: sl.Session, engines: list[Any], keys: list[int], roun
     few.ingest([{"k": key, "n": number} for number, key in enumerate(keys)])
     files = {}
     for name in ("t", "few"):
-        storage, listed = session.table(name).store.storage, session.table(name).inspect.files().to_arrow()["filename"]
+        storage, listed = session.table(name)._store.storage, session.table(name).inspect.files().to_arrow()["filename"]
         files[name] = [storage.locate(path) for path in listed.to_pylist()]
     for engine in engines:
 

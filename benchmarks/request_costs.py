@@ -237,14 +237,14 @@ def prepared(bench: Bench, kind: str, files: int, leaves: int) -> None:
         table = session.create_table("t", SCHEMA, points, properties={
             "sleeper.table.statestore.classname": kind, "sleeper.table.compaction.files.batch.size": str(FILES_MERGED),
         })  # fmt: skip
-        state = table.store.load()
+        state = table._store.load()
         each = files // (leaves - 1) if files > leaves else files
         made = references(state.tree, each * leaves, with_statistics=False).active
         elsewhere = FileReferences.of(made.filter(pc.not_equal(made["partition_id"], first_leaf(state).id)))
         if kind == "DynamoDBStateStore":
-            table.store.commit(AddFiles(tuple(_reference(row) for row in elsewhere.active.to_pylist())))
+            table._store.commit(AddFiles(tuple(_reference(row) for row in elsewhere.active.to_pylist())))
         else:
-            publish(table.store, replace(state, snapshot_id=2, files=elsewhere))
+            publish(table._store, replace(state, snapshot_id=2, files=elsewhere))
         table = session.table("t")
         for number in range(FILES_MERGED):
             table.ingest(rows(number * ROWS))
@@ -288,7 +288,7 @@ def query(session: sl.Session) -> None:
 
 def commit(session: sl.Session) -> None:
     """Commit one file that is there already."""
-    store = session.table("t").store
+    store = session.table("t")._store
     leaf = max(store.load().tree.leaves, key=_begin)
     low = _begin(leaf)
     name = f"data/partition_{leaf.id}/{1:032x}.parquet"
@@ -314,7 +314,7 @@ def bulk_load(session: sl.Session, *, merge: bool) -> None:
 def compact(session: sl.Session) -> None:
     """Merge the files of the leaf at work."""
     table = session.table("t")
-    leaf = first_leaf(table.store.load()).id
+    leaf = first_leaf(table._store.load()).id
     assert len(table.maintenance.compact("all", engine="local", partition=leaf).jobs) == 1
 
 

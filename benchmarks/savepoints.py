@@ -30,14 +30,14 @@ def table_of(session, kind, count):
     leaves = min(1000, count)
     points = [WIDTH * n for n in range(1, leaves)]
     table = session.create_table(f"t{count}", SCHEMA, points, state_store=kind)
-    store = table.store
+    store = table._store
     publish(store, replace(store.load(), snapshot_id=2, files=references(store.load().tree, count)))
     return table
 
 
 def next_head(table):
     """Make one more version of a log, without its full metadata, as a commit that adds nothing would."""
-    store, head = table.store, table.store.head()
+    store, head = table._store, table._store.head()
     now = store.clock.now()
     new = replace(head, id=head.id + 1, commit_id=store.clock.new_id(), time=now, files_path=None, partitions_path=None)
     assert store.catalog.commit(store.table_id, head, new, log=[to_entry(AddFiles(()), new.id, now)])
@@ -58,7 +58,7 @@ def saved(table, count):
 
 def bare_write(table, folder):
     """Return the seconds of writing the same references as Parquet, and nothing else."""
-    rows = table.store.load().files.table
+    rows = table._store.load().files.table
     began = time.perf_counter()
     pq.write_table(rows, Path(folder) / "bare.parquet", compression="zstd")
     return time.perf_counter() - began

@@ -100,7 +100,7 @@ def numbers(session, rows):
 
 def data_files(session):
     table = session.table("t")
-    return [str(table.store.storage.locate(row["filename"])) for row in table.inspect.files()]
+    return [str(table._store.storage.locate(row["filename"])) for row in table.inspect.files()]
 
 
 def pages(rounds):

@@ -183,4 +183,4 @@ def test_a_process_that_ends_cancels_it_first(session: sl.Session, trips: sl.Tab
     assert {one.state for one in trips.inspect.jobs()} <= {"CANCELLED", "FINISHED"}
     assert "CANCELLED" in {one.state for one in trips.inspect.jobs()}
     assert data_files(session) == tracked(trips)
-    assert not trips.store.catalog.claims(trips.entry.id, session._components.clock.now())
+    assert not trips._store.catalog.claims(trips.entry.id, session._components.clock.now())

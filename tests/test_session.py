@@ -327,8 +327,8 @@ def test_the_state_store_and_its_patience_are_properties(tmp_path):
                 f"{name}.commit.max.retry.wait.ceiling.ms": "500",
             },
         )
-        assert table.state_store == "TransactionLogStateStore"
-        assert (table.store.retry.max_attempts, table.store.retry.max_wait) == (3, 0.5)
+        assert table._store.head().state_store == "TransactionLogStateStore"
+        assert (table._store.retry.max_attempts, table._store.retry.max_wait) == (3, 0.5)
         with pytest.raises(sl.InvalidInput, match=r"max\.attempts cannot be '0'"):
             session.create_table("other", SCHEMA, properties={f"{name}.commit.max.attempts": "0"})
 

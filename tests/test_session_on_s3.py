@@ -145,8 +145,8 @@ def test_an_answer_whose_file_is_gone_before_it_is_read_names_the_file(connect):
             table.ingest([{"city": city, "fare": 1.0}])
         answer = session.sql("SELECT city, fare FROM trips WHERE fare > 0", engine="duckdb")
         data = table.scan().to_dataset()
-        gone = table.store.load().files.active["filename"][0].as_py()
-        table.store.storage.delete(gone)
+        gone = table._store.load().files.active["filename"][0].as_py()
+        table._store.storage.delete(gone)
         for read in (answer.to_arrow, answer.head, lambda: session.sql("SELECT max(fare) AS f FROM trips").to_arrow()):
             with pytest.raises(NotFound, match=f"no file s3://.*{gone.rpartition('/')[2]}"):
                 read()
@@ -163,7 +163,7 @@ def test_a_deleted_table_leaves_nothing_in_the_bucket_and_nothing_in_dynamodb(co
         trips.ingest([{"city": "rome", "fare": 1.0}])
         trips.create_savepoint("kept")
         session.admin.reinitialise("trips", delete_partitions=True, force=True)
-        catalog, store = session._components.catalog, session.table("trips").store
+        catalog, store = session._components.catalog, session.table("trips")._store
         parts = store._tables.all
         assert session.drop_table("trips", force=True).savepoints == ("kept",)
         assert [list(rows.query()) for rows in parts] == [[], [], []]
@@ -246,7 +246,7 @@ def test_files_of_another_bucket_are_added_where_they_are(connect, moto: Server)
         table.maintenance.compact("all", engine="local")
         assert table.scan().count() == 6
         with pytest.raises(StorageError, match="not below"):
-            table.store.storage.delete(f"s3://{lake}/in/a.parquet")
+            table._store.storage.delete(f"s3://{lake}/in/a.parquet")
         first = table.history()[-2]
         assert table.at(first.id).scan().count() == 6
         with place.output("in/a.parquet") as stream:

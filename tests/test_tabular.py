@@ -41,7 +41,7 @@ REPORTS = (
     "table.maintenance.split(at=2, dry_run=True)", "table.maintain(dry_run=True)", "table.maintenance.expire()",
     "session.status()", "table.maintenance.sweep_orphans()", "table.alter({'w': 'int?'}, dry_run=True)",
     "table.ingest([{'k': 1, 'v': 'a'}], dry_run=True)", "table.ingest([{'k': 'x'}], dry_run=True)",
-    "table.add_files(table.store.storage.locate('data'), dry_run=True)",
+    "table.add_files(table._store.storage.locate('data'), dry_run=True)",
     "table.export(folder)", "session.maintain(dry_run=True)", "session.admin.split_points([{'k': 1}], ['k'], 2)",
     "session.admin.apply({'tables': {'new': {'row-keys': {'k': 'int'}}}}, dry_run=True)",
     "session.sql('INSERT INTO t SELECT * FROM t WHERE k > 100', engine='duckdb')",

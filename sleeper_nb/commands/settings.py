@@ -151,10 +151,9 @@ def apply(context: Context, arguments: Namespace) -> ApplyReport:
 def migrate(context: Context, arguments: Namespace) -> Snapshot:
     table = context.table(arguments.table)
     if arguments.to is None:
+        kind = table.history(1)[0].state_store
+        other = next(name for name in STATE_STORES if name != kind)
         raise InvalidInput(
-            f"migrate needs a state store; {table.name} has {table.state_store}",
-            hint=Action(
-                f"migrate {table.name} --to {next(name for name in STATE_STORES if name != table.state_store)}"
-            ),
+            f"migrate needs a state store; {table.name} has {kind}", hint=Action(f"migrate {table.name} --to {other}")
         )
     return context.opened().admin.migrate(table.name, arguments.to, message=arguments.message)

@@ -260,7 +260,7 @@ class SqlWriter:
                 plan = self.session.admin.plan_table(create.name.text, **options)
                 return _planned(replace(plan, choice="ROW KEYS (a, b)"), result)
             made = self.session.create_table(create.name.text, **options)
-        snapshot = made.store.head()
+        snapshot = opener_of(self.session).named(made.name).store.head()
         return InsertedRows(made.name, snapshot.rows, snapshot, result.source_text)
 
     def _choice(self, create: CreateTable, names: Sequence[str]) -> SchemaChoice:

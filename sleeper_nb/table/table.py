@@ -81,8 +81,7 @@ class Table(Report):
         self.prefix = ""
 
     @property
-    def store(self) -> StateStore:
-        """The state store that keeps the table's versions, for readers that plan by themselves."""
+    def _store(self) -> StateStore:
         return self._opened.store
 
     @property
@@ -94,11 +93,6 @@ class Table(Report):
     def maintenance(self) -> Maintenance:
         """The single steps of maintenance: `maintain` does those that are due."""
         return Maintenance(self._opened)
-
-    @property
-    def state_store(self) -> str:
-        """The class of the state store, as the current snapshot names it."""
-        return self.store.head().state_store
 
     # The current version, and others.
 
@@ -223,7 +217,7 @@ class Table(Report):
             Show how many data files, and bytes, only this savepoint keeps: what deleting it would free. This reads the
             current metadata.
         """
-        return list_savepoints(self.store, self.name, with_bytes=with_bytes)
+        return list_savepoints(self._store, self.name, with_bytes=with_bytes)
 
     @checked
     def create_savepoint(
@@ -248,13 +242,13 @@ class Table(Report):
         if_not_exists
             Return the savepoint that has the name, if there is one, whatever version it keeps.
         """
-        if if_not_exists and name is not None and (present := savepoint_named(self.store, name)) is not None:
+        if if_not_exists and name is not None and (present := savepoint_named(self._store, name)) is not None:
             return present
         author = self._opened.components.author
         if snapshot is None:
-            return save_current(self.store, name=name, message=message, author=author)
+            return save_current(self._store, name=name, message=message, author=author)
         saved = self.at(snapshot).resolved
-        return create_savepoint(self.store, saved, name=name, message=message, author=author)
+        return create_savepoint(self._store, saved, name=name, message=message, author=author)
 
     @checked
     def delete_savepoint(
@@ -318,7 +312,7 @@ class Table(Report):
                 "no version to roll back to", hint=(Action(f"history {self.name}", "table.history()"), " lists them")
             )
         target, author = self.at(reference).resolved, self._opened.components.author
-        return roll_back(self.store, target, dry_run=dry_run, author=author, message=message)
+        return roll_back(self._store, target, dry_run=dry_run, author=author, message=message)
 
     @checked
     def changes(
@@ -529,7 +523,7 @@ class Table(Report):
             At an interrupt; a note says what was done. Files that were loaded stay loaded.
         """
         given = LoadOptions.of(options)
-        place = WatchedFolder(str(folder), self.store.storage, every=given.format is not None)
+        place = WatchedFolder(str(folder), self._store.storage, every=given.format is not None)
         kept_in = None if quarantine is None else str(quarantine)
         watch = FolderWatch(self._opened, place, given, every, kept_in, skip_bad, message, job_id or place.root)
         return watch.run(once=once)
@@ -958,8 +952,8 @@ class Table(Report):
 
     def status(self) -> TableStatus:
         """Return the table's state, what is due, and what to do next. Nothing is changed, and Spark is not started."""
-        current = table_status(self.store, self.name, Housekeeping.of(self._opened.properties))
-        notes = configuring.property_notes(self._opened, self.store.load(current.snapshot))
+        current = table_status(self._store, self.name, Housekeeping.of(self._opened.properties))
+        notes = configuring.property_notes(self._opened, self._store.load(current.snapshot))
         return replace(current, notes=notes)
 
     @checked
@@ -972,7 +966,7 @@ class Table(Report):
             Also read every data file: its rows, their order and their keys.
         """
         with finishing(self._opened.components.progress) as progress:
-            report = check_table(self.store, self.name, deep=deep, progress=progress)
+            report = check_table(self._store, self.name, deep=deep, progress=progress)
         return replace(report, findings=(*report.findings, *configuring.property_findings(self._opened)))
 
 

@@ -43,7 +43,8 @@ class HasStore(Protocol):
     """What a savepoint manager is made from: a table (`sleeper_nb.table.Table`)."""
 
     @property
-    def store(self) -> StateStore: ...
+    def _store(self) -> StateStore:
+        """What keeps the table's versions; no user needs it."""
 
 
 class SavepointManager:
@@ -55,7 +56,7 @@ class SavepointManager:
     """
 
     def __init__(self, table: HasStore) -> None:
-        store = table.store
+        store = table._store  # noqa: SLF001 - the protocol says it
         self._catalog, self._table_id = store.catalog, store.table_id
         self.files = store.storage
         self.manifest_list = ManifestList(store.storage)

@@ -120,7 +120,7 @@ def test_a_check_reads_only_files_that_may_break_it(session):
     table.ingest([{"id": "a", "n": 1}])
     table.ingest([{"id": "b", "n": 100}])
     for file in table.inspect.files():
-        table.store.storage.delete(file["filename"])
+        table._store.storage.delete(file["filename"])
     table.alter(checks={"small": "n < 1000"})  # the files are gone: their statistics are enough
     refused(lambda: table.alter(checks={"smaller": "n < 50"}), NotFound, "not found|no file|does not exist|gone")
 

@@ -110,7 +110,7 @@ def test_who_uses_a_deleted_table_is_told(session, trips):
             use()
     with pytest.raises(Exception, match="'trips' was deleted while it was being read"):  # as Polars raises it
         lazy.collect()
-    trips.store.history.states = LastUsed(8)  # as another session, which remembers nothing
+    trips._store.history.states = LastUsed(8)  # as another session, which remembers nothing
     for use in (
         trips.history,
         trips.maintenance.compact,
@@ -124,13 +124,13 @@ def test_who_uses_a_deleted_table_is_told(session, trips):
 
 
 def test_an_ingest_that_a_deletion_overtakes_fails_and_leaves_no_file(session, trips, monkeypatch):
-    commit = trips.store.commit
+    commit = trips._store.commit
 
     def late(*arguments, **options):
         session.drop_table("trips", force=True)
         return commit(*arguments, **options)
 
-    monkeypatch.setattr(trips.store, "commit", late)
+    monkeypatch.setattr(trips._store, "commit", late)
     with pytest.raises(sl.NotFound):
         trips.ingest(rows_of("b"))
     assert files_in(session) == set()

@@ -250,7 +250,11 @@ def test_a_session_moves_a_table_and_its_properties_say_so(tmp_path: Path):
         moved = session.admin.migrate("trips", LOG, message="faster")
         assert isinstance(moved, sl.Snapshot)
         assert before.ingest(FARE).snapshot.state_store == LOG
-        assert (table.state_store, before.state_store, session.table("trips").state_store) == (LOG,) * 3
+        assert (
+            table._store.head().state_store,
+            before._store.head().state_store,
+            session.table("trips")._store.head().state_store,
+        ) == (LOG,) * 3
         assert session.table("trips").at().properties["sleeper.table.statestore.classname"] == LOG
         assert file.read_text() == (
             f"# mine\nsleeper.table.gc.delay.minutes=3\nsleeper.table.schema={schema_line(SCHEMA)}\n"
@@ -299,7 +303,7 @@ def test_a_schema_file_that_only_the_log_replaces_is_found_and_written_again(tmp
         if kept == "migration":
             session.admin.migrate("trips", S3)
         else:
-            table.store.materialised(table.store.head())
+            table._store.materialised(table._store.head())
     assert rows_in(tmp_path) == ALTERED
 
 
@@ -307,7 +311,7 @@ def test_schemas_of_older_versions_are_written_again_too(tmp_path: Path):
     with sl.connect(tmp_path) as session:
         table = an_altered_table(session, LOG)
         table.alter(comments={"tip": "in cash"})
-        table.store.storage.delete(paths.schema(2))
+        table._store.storage.delete(paths.schema(2))
         assert [each.where for each in table.check().findings] == ["snapshots 3–4"]
         session.admin.migrate("trips", S3)
     assert rows_in(tmp_path) == ALTERED
@@ -323,20 +327,20 @@ def test_what_could_not_be_read_afterwards_is_not_moved(
     """The store still has in memory what is gone from the folder, or from the log."""
     with sl.connect(tmp_path) as session:
         table = an_altered_table(session, here)
-        head = table.store.head()
+        head = table._store.head()
         path = {"schema": paths.schema(2), "files": head.files_path, "partitions": head.partitions_path}[lost]
-        content = table.store.storage.read(path)
+        content = table._store.storage.read(path)
         is_in_log = is_gone and here == LOG
         if is_gone:
-            table.store.storage.delete(path)
+            table._store.storage.delete(path)
         else:
-            table.store.storage.write(path, content[:-9] + b"\0" * 9)
-        before = on_disk(table.store)
+            table._store.storage.write(path, content[:-9] + b"\0" * 9)
+        before = on_disk(table._store)
         if is_in_log or (is_gone and lost == "schema"):
             session.admin.migrate("trips", there)  # the schema is known, with its checksum
         else:
             with pytest.raises((StorageError, sl.NotFound), match=Path(path).name):
                 session.admin.migrate("trips", there)
-            assert (table.store.head(), on_disk(table.store)) == (head, before)
-            table.store.storage.write(path, content)
+            assert (table._store.head(), on_disk(table._store)) == (head, before)
+            table._store.storage.write(path, content)
     assert rows_in(tmp_path) == ALTERED

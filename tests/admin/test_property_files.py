@@ -160,15 +160,15 @@ def test_a_file_that_cannot_be_read_is_named_with_its_line(session, trips):
 def test_an_instance_chooses_the_state_store_of_new_tables(tmp_path):
     given = {"sleeper.default.table.statestore.classname": "TransactionLogStateStore"}
     with sl.connect(tmp_path, properties=given) as session:
-        assert session.create_table("a", SUMMED).state_store == "TransactionLogStateStore"
-        assert session.create_table("b", SUMMED, state_store="S3StateStore").state_store == "S3StateStore"
+        assert session.create_table("a", SUMMED)._store.head().state_store == "TransactionLogStateStore"
+        assert session.create_table("b", SUMMED, state_store="S3StateStore")._store.head().state_store == "S3StateStore"
         own = {"sleeper.table.statestore.classname": "S3StateStore"}
-        assert session.create_table("c", SUMMED, properties=own).state_store == "S3StateStore"
+        assert session.create_table("c", SUMMED, properties=own)._store.head().state_store == "S3StateStore"
         shown = {each.name: each.origin for each in session.properties()}
         assert shown["sleeper.default.table.statestore.classname"] == "instance"
         assert set(INSTANCE_PROPERTIES) < set(shown)
     with sl.connect(tmp_path) as session:
-        assert session.table("a").state_store == "TransactionLogStateStore"
+        assert session.table("a")._store.head().state_store == "TransactionLogStateStore"
 
 
 def test_each_property_is_described_once_in_80_columns():

@@ -165,8 +165,8 @@ def test_explain_answers_a_plan(session: sl.Session, engine: Engine):
 
 @on_each
 def test_a_scan_is_the_engine_s_own_object(session: sl.Session, engine: Engine):
-    table, storage = session.table("t"), session.table("t").store.storage
-    state = table.store.load()
+    table, storage = session.table("t"), session.table("t")._store.storage
+    state = table._store.load()
     guard = table.at().guard(0)
     condition = session._components.engines.condition("n > 100", SCHEMA)
     rows = engine.scan(ScanRows(plan_scan(state), storage, guard, ("k",), "n > 100", None, condition))
@@ -216,7 +216,7 @@ def store(session: sl.Session, tmp_path: Path) -> Iterator[StateStore]:
         table.ingest(part)
     pq.write_table(pa.Table.from_pylist([{**row, "k": row["k"] + 100} for row in ROWS], SCHEMA.arrow), tmp_path / "in")
     (tmp_path / "in").rename(tmp_path / "new.parquet")
-    yield table.store
+    yield table._store
     session.drop_table(name, force=True)
 
 

@@ -286,7 +286,7 @@ def test_a_job_whose_files_were_merged_before_a_rollback_may_be_undone(trips: sl
 def test_a_job_whose_snapshot_expired_returns_the_current_one(trips: sl.Table):
     trips.ingest([{"city": "rome"}], job_id="once")
     trips.ingest([{"city": "oslo"}])
-    forget_all_but_newest(trips.store)
+    forget_all_but_newest(trips._store)
     again = trips.ingest([{"city": "rome"}], job_id="once")
     assert (again.snapshot_id, trips.scan().count()) == (3, 2)
     assert "in snapshot 2, which has expired; the table is at snapshot 3. Nothing was changed" in repr(again)
@@ -302,7 +302,7 @@ def test_an_id_is_a_line_of_text(trips: sl.Table, wrong: Any):
 def test_a_failed_job_may_be_run_again(trips: sl.Table):
     with pytest.raises(InvalidInput):
         trips.ingest([{"town": "rome"}], job_id="once")
-    trips.store.clock.sleep(1)
+    trips._store.clock.sleep(1)
     trips.ingest([{"city": "rome"}], job_id="once")
     assert [job.state for job in trips.inspect.jobs()] == ["FINISHED", "FAILED"]
     assert "town" in (trips.inspect.jobs()[1].reason or "") or "city" in (trips.inspect.jobs()[1].reason or "")

@@ -151,7 +151,7 @@ def test_ids_and_names_are_never_given_again(store: StateStore, saved: Savepoint
 def test_the_manager_finds_what_the_catalog_says_and_no_other_file(
     store: StateStore, opened: tuple[StateStore, Backend]
 ):
-    manager = SavepointManager(SimpleNamespace(store=store))
+    manager = SavepointManager(SimpleNamespace(_store=store))
     assert (manager.earliest_savepoint_id(), manager.latest_savepoint_id()) == (None, None)
     one, two, three = save(store), save(store, "two"), save(store)
     delete_savepoint(store, one)
@@ -181,7 +181,7 @@ def test_the_list_of_all_data_files_is_one_parquet_file_or_one_and_the_log_behin
 ):
     compact(store)  # a leaf with one file is not rewritten
     after = save(store)
-    manifests = SavepointManager(SimpleNamespace(store=store)).manifest_list
+    manifests = SavepointManager(SimpleNamespace(_store=store)).manifest_list
     if store.name == "TransactionLogStateStore":
         assert logged_at(saved, manifests) == (0, 0, 3, 0)
         assert logged_at(after, manifests) == (0, 0, 2, 0)

@@ -111,7 +111,7 @@ def test_columns_condition_and_version_of_the_scan_hold(table: sl.Table):
 
 
 def test_rows_that_are_combined_are_combined_whole(table: sl.Table):
-    session_of = sl.connect(table.store.storage.root.rpartition("/")[0])
+    session_of = sl.connect(table._store.storage.root.rpartition("/")[0])
     with session_of as session:
         schema = sl.Schema({"k": "int"}, {}, {"n": "long"})
         made = session.create_table("sums", schema, properties={"sleeper.table.aggregations": "sum(n)"})

@@ -52,25 +52,25 @@ def of_whole_files(session: sl.Session) -> sl.Table:
 
 def with_vectors(session: sl.Session) -> sl.Table:
     table = of_whole_files(session)
-    delete_rows(table.store, lambda row: row["k"] in {0, 3, 4, 9, 18})
-    delete_rows(table.store, lambda row: row["k"] in {2, 5})
+    delete_rows(table._store, lambda row: row["k"] in {0, 3, 4, 9, 18})
+    delete_rows(table._store, lambda row: row["k"] in {2, 5})
     return table
 
 
 def with_nothing_left(session: sl.Session) -> sl.Table:
     table = of_whole_files(session)
-    delete_rows(table.store, lambda row: row["k"] % 2 == 0)
+    delete_rows(table._store, lambda row: row["k"] % 2 == 0)
     return table
 
 
 def shared_by_leaves(session: sl.Session) -> sl.Table:
     table = session.create_table("t", KEYED)
     table.ingest(rows(*range(30)))
-    delete_rows(table.store, lambda row: row["k"] in {0, 11, 29})
+    delete_rows(table._store, lambda row: row["k"] in {0, 11, 29})
     table.ingest(rows(*range(30)))
     table.maintenance.split(at=10)
     table.maintenance.split(at=20)
-    delete_rows(table.store, lambda row: row["k"] in {12, 13})  # the vectors of the leaves differ
+    delete_rows(table._store, lambda row: row["k"] in {12, 13})  # the vectors of the leaves differ
     table.ingest(rows(100, 101))
     return table
 
@@ -83,7 +83,7 @@ def altered(session: sl.Session) -> sl.Table:
     new = [{"renamed" if name == "s" else name: value for name, value in row.items()} for row in NEW]
     table.ingest(new)
     table.ingest(new)
-    delete_rows(table.store, lambda row: row["k"] in {1, 4})
+    delete_rows(table._store, lambda row: row["k"] in {1, 4})
     return table
 
 
@@ -94,7 +94,7 @@ def empty(session: sl.Session) -> sl.Table:
 def with_names_of_duckdb(session: sl.Session) -> sl.Table:
     table = session.create_table("t", sl.Schema({"k": "int"}, {}, {"File_Row_Number": "int", "file_index": "int"}))
     table.ingest([{"k": k, "File_Row_Number": 7, "file_index": 7} for k in range(9)])
-    delete_rows(table.store, lambda row: row["k"] in {0, 7})
+    delete_rows(table._store, lambda row: row["k"] in {0, 7})
     return table
 
 
@@ -158,7 +158,7 @@ def by_place(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 def plans(table: sl.Table, read: Read) -> Iterator[ScanPlan]:
     """Yield the plans of a whole table, and of regions that cut its files and leaves; for Spark one of those."""
-    state = table.store.load()
+    state = table._store.load()
     yield plan_scan(state)
     yield plan_scan(state, regions_of(state.schema, None, {"k": (2, 25)}))
     for keys in () if read.__name__ == "on_spark" else ([3, 12, 29], [0], [7]):
@@ -170,7 +170,7 @@ def test_places_are_those_in_the_files_and_rows_are_those_of_the_arrow_kernel(
     session: sl.Session, read: Read, make: Any
 ) -> None:
     table = make(session)
-    storage = table.store.storage
+    storage = table._store.storage
     for plan in plans(table, read):
         placed = read(plan, storage, with_places=True)
         assert placed.column_names == [*plan.schema.names, FILE_NUMBER, POSITION]
@@ -184,7 +184,7 @@ def test_places_are_those_in_the_files_and_rows_are_those_of_the_arrow_kernel(
 def test_files_of_several_leaves_can_be_merged(session: sl.Session, make: Any) -> None:
     """Leaves that share a file may have deleted different rows of it."""
     table = make(session)
-    plan, storage = plan_scan(table.store.load()), table.store.storage
+    plan, storage = plan_scan(table._store.load()), table._store.storage
     batches = read_rows.merged(plan.files, plan.schema, storage)
     found = pa.Table.from_batches((batch.cast(plan.schema.arrow) for batch in batches), plan.schema.arrow)
     assert found["k"].to_pylist() == sorted(row["k"] for row in expected(plan, storage))
@@ -201,10 +201,10 @@ def in_order(rows: pa.Table) -> list[str]:
 
 def test_only_rows_that_nothing_processes_have_places(session: sl.Session, read: Read) -> None:
     table = of_whole_files(session)
-    plan = plan_scan(table.store.load())
+    plan = plan_scan(table._store.load())
     filtered = replace(plan, processing=replace(NOTHING, iterator=PythonIterator("a:b")))
     with pytest.raises(AssertionError, match="have no places"):
-        read(filtered, table.store.storage, with_places=True)
+        read(filtered, table._store.storage, with_places=True)
 
 
 def query(session: sl.Session, engine: str, sql: str, *names: str) -> QueryResult:
@@ -234,7 +234,7 @@ PLACES = f'"{FILE_NUMBER}" AS file, "{POSITION}" AS at'
 def test_a_statement_selects_places_of_the_files_that_it_reads(session, engine, make, condition, leaves):
     table = make(session)
     result = query(session, engine, f"SELECT k, {PLACES} FROM t WHERE {condition}")
-    plan, storage, found = result.sources[0].plan, table.store.storage, result.to_arrow().to_pylist()
+    plan, storage, found = result.sources[0].plan, table._store.storage, result.to_arrow().to_pylist()
     for row in found:
         rows = rows_in_file(storage, plan.filenames[row["file"]], plan.schema)
         assert rows[row["at"]]["k"] == row["k"]
@@ -278,12 +278,12 @@ def test_blocks_of_any_size_leave_out_the_same_rows_on_spark(session, spark_engi
     table = session.create_table("t", sl.Schema({"k": "int"}), [70_000])
     table.ingest(pa.table({"k": range(70_100)}))
     gone = {0, 62, 63, 64, 4_095, 4_096, 65_535, 65_536, 69_999, 70_000, 70_063, 70_099}
-    delete_rows(table.store, lambda row: row["k"] in gone)
-    plan, kept = plan_scan(table.store.load()), sorted({*range(70_100)} - gone)
+    delete_rows(table._store, lambda row: row["k"] in gone)
+    plan, kept = plan_scan(table._store.load()), sorted({*range(70_100)} - gone)
     assert sum(file.deletions is not None for file in plan.files) == 2
     for most_bytes in (32 << 20, 4096, 0):
         monkeypatch.setattr(row_places, "_MOST_BYTES", most_bytes)
-        found = frames.data_frame(KeptFrames(spark_engine.session()), plan, table.store.storage).toArrow()
+        found = frames.data_frame(KeptFrames(spark_engine.session()), plan, table._store.storage).toArrow()
         assert sorted(found["k"].to_pylist()) == kept
 
 
@@ -293,16 +293,16 @@ def test_rows_of_files_with_equal_sizes_are_told_apart_on_spark(session, spark_e
     table = session.create_table("t", sl.Schema({"k": "string"}), ["1000"], properties=plain)
     keys = [f"{number:04}" for number in range(2_000 if is_same_size else 2_500)]
     table.ingest(pa.table({"k": keys}))
-    delete_rows(table.store, lambda row: row["k"] in {"0003", "1005"})
-    plan, spark = plan_scan(table.store.load()), spark_engine.session()
+    delete_rows(table._store, lambda row: row["k"] in {"0003", "1005"})
+    plan, spark = plan_scan(table._store.load()), spark_engine.session()
     sizes = {file.filename: file.bytes for file in plan.files}
     assert (len(set(sizes.values())) == 1) == is_same_size
     of_files = row_places.FileNumbers.of(spark, sizes, ["k"])
     assert (of_files.salt is None) != is_same_size
     assert row_places.FileNumbers.of(spark, {"/data/a.parquet": 1, "/data/b.parquet": 2}, ["k"]).salt is not None
-    found = frames.data_frame(KeptFrames(spark), plan, table.store.storage).toArrow()["k"].to_pylist()
+    found = frames.data_frame(KeptFrames(spark), plan, table._store.storage).toArrow()["k"].to_pylist()
     assert sorted(found) == sorted({*keys} - {"0003", "1005"})
-    placed = frames.data_frame(KeptFrames(spark), plan, table.store.storage, with_places=True).toArrow()
+    placed = frames.data_frame(KeptFrames(spark), plan, table._store.storage, with_places=True).toArrow()
     assert set(zip(placed["sleeper:file"].to_pylist(), placed["sleeper:position"].to_pylist(), strict=True)) >= {
         (0, 0),
         (1, 0),

@@ -70,7 +70,7 @@ def test_files_become_references_of_each_leaf_without_a_copy(session, lake, tmp_
     table.add_files(lake, message="the lake")
     assert content(table) == expected(rows(), rows(100))
     assert not list((tmp_path / "house").rglob("data/**/*.parquet"))
-    state = table.store.load()
+    state = table._store.load()
     assert sorted(state.files.active["rows"].to_pylist()) == [20, 20, 40, 40, 40, 40]
     assert state.totals().rows == 200
 
@@ -99,7 +99,7 @@ def test_compaction_writes_its_own_file_and_the_files_stay(session, lake):
     table.create_savepoint("first")
     table.maintenance.compact("all", engine="local")
     assert content(table) == expected(rows(), rows(100))
-    assert not any(name.startswith("/") for name in table.store.load().files.active["filename"].to_pylist())
+    assert not any(name.startswith("/") for name in table._store.load().files.active["filename"].to_pylist())
     assert content(table.at("first")) == expected(rows(), rows(100))
     assert files_in(lake) == ["a.parquet", "b.parquet"]
 
@@ -279,7 +279,7 @@ def test_garbage_collection_forgets_them_and_they_stay(tmp_path, lake):
         assert len(report.forgotten) == 2
         assert report.data_files == ()
         assert files_in(lake) == ["a.parquet", "b.parquet"]
-        assert not table.store.load().files.knows(str(lake / "city=nowhere/a.parquet"))
+        assert not table._store.load().files.knows(str(lake / "city=nowhere/a.parquet"))
         assert content(table) == expected(rows(), rows(100))
         table.add_files(lake / "city=nowhere/a.parquet")
         assert content(table) == expected(rows(), rows(), rows(100))
@@ -309,7 +309,7 @@ def test_nothing_deletes_them(tmp_path, lake, end):
 
 
 def test_storage_never_writes_or_deletes_outside(session, lake):
-    storage = session.table("t").store.storage
+    storage = session.table("t")._store.storage
     path = str(lake / "city=nowhere/a.parquet")
     assert storage.has(path)
     for change in (
@@ -438,9 +438,9 @@ def test_names_that_engines_read_otherwise_are_refused(session, lake, name):
 def test_files_of_a_table_are_refused(session, lake):
     other = session.create_table("u", SCHEMA)
     other.ingest(rows())
-    (path,) = other.store.load().files.active["filename"].to_pylist()
+    (path,) = other._store.load().files.active["filename"].to_pylist()
     with pytest.raises(InvalidInput, match="is in the folder of a warehouse"):
-        session.table("t").add_files(other.store.storage.locate(path))
+        session.table("t").add_files(other._store.storage.locate(path))
 
 
 @pytest.mark.parametrize("place", [
@@ -613,7 +613,7 @@ def test_a_time_as_row_key_lies_in_the_years_of_python(session, lake, value, dry
 
 
 def own_files(table: sl.Table) -> list[str]:
-    return sorted(each.path for each in table.store.storage.list("data"))
+    return sorted(each.path for each in table._store.storage.list("data"))
 
 
 def test_moved_files_are_files_of_the_table_without_a_copy(session, lake):
@@ -626,10 +626,10 @@ def test_moved_files_are_files_of_the_table_without_a_copy(session, lake):
     table.add_files(lake, move=True)
     assert content(table) == expected(rows(), rows(100))
     assert files_in(lake) == []
-    assert {Path(table.store.storage.locate(path)).stat().st_ino for path in own_files(table)} == inodes
-    assert sorted(set(table.store.load().files.active["filename"].to_pylist())) == own_files(table)
+    assert {Path(table._store.storage.locate(path)).stat().st_ino for path in own_files(table)} == inodes
+    assert sorted(set(table._store.load().files.active["filename"].to_pylist())) == own_files(table)
     assert not table.check(deep=True).findings
-    assert not table.store.load().files.active["checksum"].null_count
+    assert not table._store.load().files.active["checksum"].null_count
 
 
 def test_garbage_collection_deletes_moved_files_once_no_version_needs_them(session, lake):
@@ -655,7 +655,7 @@ def test_a_move_that_fails_leaves_all_files_where_they_were(session, lake, monke
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(type(table.store), "commit", fail)
+    monkeypatch.setattr(type(table._store), "commit", fail)
     with pytest.raises(type(error)):
         table.add_files(lake, move=True)
     monkeypatch.undo()
@@ -676,7 +676,7 @@ def test_a_move_that_was_killed_after_its_commit_is_finished_by_the_next(session
     def kill(*_):
         raise KilledError
 
-    monkeypatch.setattr(type(table.store.storage), "release", kill)
+    monkeypatch.setattr(type(table._store.storage), "release", kill)
     with pytest.raises(KilledError):
         table.add_files(lake, move=True)
     monkeypatch.undo()
@@ -696,7 +696,7 @@ def test_a_sweep_meanwhile_spares_files_that_are_being_moved(session, lake, monk
     table = session.table("t")
     for path in lake.rglob("*.parquet"):
         os.utime(path, (1, 1))  # older than any file that a sweep spares
-    real = type(table.store).commit
+    real = type(table._store).commit
 
     def sweeping(self, change, **options):
         monkeypatch.undo()
@@ -704,11 +704,11 @@ def test_a_sweep_meanwhile_spares_files_that_are_being_moved(session, lake, monk
         assert not session.table("t").maintenance.sweep_orphans(dry_run=False).files
         return real(self, change, **options)
 
-    monkeypatch.setattr(type(table.store), "commit", sweeping)
+    monkeypatch.setattr(type(table._store), "commit", sweeping)
     table.add_files(lake, move=True)
     assert content(table) == expected(rows(), rows(100))
     assert not table.maintenance.sweep_orphans(dry_run=False).files
-    assert all(Path(table.store.storage.locate(path)).stat().st_mtime > 1 for path in own_files(table))
+    assert all(Path(table._store.storage.locate(path)).stat().st_mtime > 1 for path in own_files(table))
     assert table.check(deep=True).ok
 
 
@@ -764,7 +764,7 @@ def test_what_cannot_be_moved_is_refused(session, lake):
 
 def test_a_move_follows_a_split_meanwhile(session, lake, monkeypatch):
     table = session.table("t")
-    real = type(table.store).commit
+    real = type(table._store).commit
 
     def split_first(self, change, **options):
         monkeypatch.undo()
@@ -772,7 +772,7 @@ def test_a_move_follows_a_split_meanwhile(session, lake, monkeypatch):
         return real(self, change, **options)
 
     session.table("t").ingest(rows(500))
-    monkeypatch.setattr(type(table.store), "commit", split_first)
+    monkeypatch.setattr(type(table._store), "commit", split_first)
     table.add_files(lake, move=True)
     assert content(table) == expected(rows(), rows(100), rows(500))
     assert not table.check(deep=True).findings

@@ -77,21 +77,21 @@ def states(report: sl.Report) -> dict[str, str]:
 
 
 def once(table: sl.Table, incoming: Incoming, **options: Any) -> Any:
-    table.store.clock.steps += [] if table.store.clock.steps else [lambda: None]
+    table._store.clock.steps += [] if table._store.clock.steps else [lambda: None]
     report = table.watch(incoming.folder, once=True, **options)
-    table.store.clock.steps.clear()
+    table._store.clock.steps.clear()
     return report
 
 
 def test_files_that_are_at_rest_need_no_second_look(table, incoming):
     incoming.write("a.csv", "a,1")
-    table.store.clock.advance(timedelta(seconds=61))
+    table._store.clock.advance(timedelta(seconds=61))
     assert states(once(table, incoming)) == {"a.csv": "loaded"}
-    assert table.store.clock.slept == []
+    assert table._store.clock.slept == []
     incoming.write("b.csv", "b,1")
-    table.store.clock.advance(timedelta(seconds=59))
+    table._store.clock.advance(timedelta(seconds=59))
     assert states(once(table, incoming)) == {"b.csv": "loaded"}
-    assert table.store.clock.slept == [10.0]
+    assert table._store.clock.slept == [10.0]
 
 
 def test_each_file_is_one_commit_and_is_loaded_once(table, incoming):
@@ -103,7 +103,7 @@ def test_each_file_is_one_commit_and_is_loaded_once(table, incoming):
         ("a.csv", "loaded", 1, 2), ("b.csv", "loaded", 2, 3), ("deep/d.csv", "loaded", 1, 4),
     ]  # fmt: skip
     assert [each.message for each in table.history()][:3] == ["deep/d.csv", "b.csv", "a.csv"]
-    assert table.store.clock.slept == [10.0]
+    assert table._store.clock.slept == [10.0]
     again = once(table, incoming, message="daily")
     assert (again.files, again.loaded_before, ids(table)) == ((), 3, ["a", "b", "c", "d"])
     assert "no new file · 3 files loaded before · 0 rows added" in repr(again)
@@ -287,7 +287,7 @@ def test_a_file_whose_rows_are_all_kept_back_is_handled_once(table, incoming, tm
     assert (states(report), report.loaded_before, report.without_rows_before) == ({"c.csv": "loaded"}, 1, 1)
     assert "1 file loaded · 1 file loaded before · 1 file without rows before · 1 row added" in repr(report)
     assert (ids(table), bad.exists()) == (["a", "c"], not is_deleted)
-    table.store.catalog.prune_jobs(table.store.table_id, table.store.clock.now() + timedelta(days=9), 0)
+    table._store.catalog.prune_jobs(table._store.table_id, table._store.clock.now() + timedelta(days=9), 0)
     again = once(table, incoming, quarantine=tmp_path / "bad", skip_bad=True)
     assert (again.files, again.loaded_before, again.without_rows_before) == ((), 2, 1)
 
@@ -384,7 +384,7 @@ def test_an_error_that_is_not_of_the_file_says_what_was_loaded_before(table, inc
             if text.startswith("a.csv:"):
                 monkeypatch.setattr(StateStore, "commit", commit)
 
-    with sl.connect(incoming.folder.parent / "other", clock=table.store.clock, progress=Breaks()) as session:
+    with sl.connect(incoming.folder.parent / "other", clock=table._store.clock, progress=Breaks()) as session:
         other = session.create_table("t", SCHEMA)
         for name in ("a", "b"):
             incoming.write(f"{name}.csv", f"{name},1")
@@ -423,7 +423,7 @@ def test_expectations_that_files_break_are_reported(table, incoming):
 def test_a_glob_names_the_files(table, incoming):
     incoming.write("a.csv", "a,1")
     incoming.write("b.tsv", "b\t1", header="id\tn")
-    table.store.clock.steps = [lambda: None]
+    table._store.clock.steps = [lambda: None]
     report = table.watch(str(incoming.folder / "*.csv"), once=True)
     assert states(report) == {"a.csv": "loaded"}
 
@@ -457,7 +457,7 @@ def test_a_folder_is_the_same_by_any_address(table, incoming, tmp_path, monkeypa
     (tmp_path / ".hid").symlink_to(tmp_path)
     monkeypatch.chdir(tmp_path / "work")
     incoming.write("a.csv", "a,1")
-    table.store.clock.steps = [lambda: None]
+    table._store.clock.steps = [lambda: None]
     report = table.watch(address, once=True)
     name = "incoming/a.csv" if "in*" in address else "a.csv"
     assert (states(report), ids(table)) == ({name: "loaded"}, ["a"])
@@ -467,7 +467,7 @@ def test_a_folder_is_the_same_by_any_address(table, incoming, tmp_path, monkeypa
 @pytest.mark.parametrize("address", ["", "*", "**/*.csv"])
 def test_files_in_a_folder_that_is_named_as_a_file_are_loaded_once(table, incoming, address):
     incoming.write("out.csv/part-0.csv", "a,1")
-    table.store.clock.steps = [lambda: None]
+    table._store.clock.steps = [lambda: None]
     report = table.watch(incoming.folder / address, once=True)
     assert (states(report), ids(table)) == ({"out.csv/part-0.csv": "loaded"}, ["a"])
 
@@ -563,6 +563,6 @@ def test_a_load_is_done_when_its_files_cannot_be_remembered(table, incoming, mon
         raise StorageError("the network is down", hint="try again")
 
     incoming.write("a.csv", "a,1")
-    monkeypatch.setattr(table.store.catalog, "remember_jobs", fail)
+    monkeypatch.setattr(table._store.catalog, "remember_jobs", fail)
     assert table.ingest(incoming.folder).rows == 1
     assert "a watch would load 1 files again: the network is down" in caplog.text

@@ -272,7 +272,7 @@ def test_what_finds_nothing_to_merge_because_of_claims_says_so(tmp_path: Path):
         )
         for city in ("athens", "rome", "lima"):
             trips.ingest([{"city": city}])
-        store, leaf = trips.store, trips.at().state.tree.root.id
+        store, leaf = trips._store, trips.at().state.tree.root.id
         names = tuple(trips.at().state.files.active["filename"].to_pylist())
         now = clock.now()
         job = Job(id="lost", kind="compaction", state="RUNNING", created=now, started=now)

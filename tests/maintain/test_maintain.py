@@ -161,7 +161,7 @@ def test_a_step_that_fails_is_told_and_the_others_are_done(session: sl.Session, 
     for _ in range(4):
         table.ingest([{"city": "rome"}])
     clock.advance(8 * DAY)
-    table.store.storage = TrappedStorage(table.store.storage, Trap(1, lose_answer, only=("output",)))
+    table._store.storage = TrappedStorage(table._store.storage, Trap(1, lose_answer, only=("output",)))
     report = table.maintain()
     assert [step.step for step in report.failed] == ["compact"]
     assert said(report)[1] == ("compact", "failed: the connection broke")

@@ -50,7 +50,7 @@ def test_an_offline_table_is_read_and_ingested(trips: sl.Table):
 
 
 def test_the_flag_is_read_from_the_table_alone(trips: sl.Table, monkeypatch: pytest.MonkeyPatch):
-    catalog = trips.store.catalog
+    catalog = trips._store.catalog
     calls: list[str] = []
 
     def counted(name: str) -> None:
@@ -69,8 +69,8 @@ def test_the_flag_is_read_from_the_table_alone(trips: sl.Table, monkeypatch: pyt
 
 
 def test_the_flag_of_a_deleted_table_is_not_found(trips: sl.Table):
-    catalog = trips.store.catalog
-    catalog.delete_table(trips.store.table_id, "trips")
+    catalog = trips._store.catalog
+    catalog.delete_table(trips._store.table_id, "trips")
     with pytest.raises(sl.NotFound, match="no table with id"):
         assert trips.maintenance.is_online
 

@@ -22,7 +22,7 @@ def _add(table, *loads):
 
 
 def _columns(table, strategy="size-ratio", **settings):
-    plan = plan_compaction(table.at().state, strategy, StrategySettings(**settings), (), table.store.clock)
+    plan = plan_compaction(table.at().state, strategy, StrategySettings(**settings), (), table._store.clock)
     return overlap(table.at().state, plan.jobs)
 
 

@@ -133,7 +133,7 @@ def test_what_cannot_be_exported_leaves_nothing(table, tmp_path: Path, to: str, 
 
 def test_an_error_on_the_way_leaves_no_file(table, tmp_path: Path):
     last = table.inspect.files()[-1]["filename"]
-    Path(table.store.storage.locate(last)).unlink()
+    Path(table._store.storage.locate(last)).unlink()
     with pytest.raises(sl.NotFound):
         table.export(tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []

@@ -79,7 +79,7 @@ def test_footers_of_too_many_files_are_left_alone(table: Table, monkeypatch: pyt
 
 @pytest.mark.parametrize(("harm", "error"), [("gone", NotFound), ("cut", StorageError)])
 def test_a_file_that_is_gone_or_harmed_is_named(table: Table, harm: str, error: type):
-    storage = table.store.storage
+    storage = table._store.storage
     (path, *_) = (Path(storage.locate(name)) for name in table.at().state.files.active["filename"].to_pylist())
     path.unlink() if harm == "gone" else path.write_bytes(b"PAR1")
     with pytest.raises(error, match=path.name):
@@ -96,7 +96,7 @@ class InBucket:
     local = False
 
     def __init__(self, table: Table, cache: FileCache) -> None:
-        self._storage, self.cache, self.locate, self.read = table.store.storage, cache, table.store.storage.locate, 0
+        self._storage, self.cache, self.locate, self.read = table._store.storage, cache, table._store.storage.locate, 0
 
     def input(self, filename: str) -> Any:
         self.read += 1

@@ -161,7 +161,7 @@ def test_jobs_lists_what_ran_newest_first(session: sl.Session, trips: sl.Table):
 
 
 def test_a_job_whose_process_is_gone_is_listed_so_and_counts_as_failed(session: sl.Session, trips: sl.Table):
-    clock, store = session._components.clock, trips.store
+    clock, store = session._components.clock, trips._store
     claim = FileClaim("lost", "p", ("f",), clock.now() + CLAIM_TIME)
     job = Job(id="lost", kind="compaction", state="RUNNING", created=clock.now(), started=clock.now())
     assert store.catalog.claim_files(store.table_id, claim, clock.now(), job)
@@ -176,7 +176,7 @@ def test_a_job_whose_process_is_gone_is_listed_so_and_counts_as_failed(session: 
 
 
 def test_a_load_that_died_does_not_seem_to_run_when_its_job_has_been_done(session: sl.Session, trips: sl.Table):
-    clock, store = session._components.clock, trips.store
+    clock, store = session._components.clock, trips._store
     for kind in ("ingest", "bulk-import"):
         job = Job(id=f"{kind} 1", kind=kind, state="RUNNING", created=clock.now(), started=clock.now())
         store.catalog.put_job(store.table_id, job)
@@ -228,14 +228,14 @@ def test_a_load_that_ends_while_jobs_are_listed_has_not_failed(
 
 def test_a_load_says_which_process_it_runs_in_until_it_ends(trips: sl.Table, monkeypatch: pytest.MonkeyPatch):
     told = []
-    put = trips.store.catalog.put_job
-    monkeypatch.setattr(trips.store.catalog, "put_job", lambda table, job: (told.append(job), put(table, job)))
+    put = trips._store.catalog.put_job
+    monkeypatch.setattr(trips._store.catalog, "put_job", lambda table, job: (told.append(job), put(table, job)))
     trips.ingest([{"city": "lima"}], job_id="load-1")
     assert [(job.state, job.reason) for job in told] == [("RUNNING", own_process()), ("FINISHED", None)]
 
 
 def test_a_change_that_died_has_a_reason_that_is_true_for_changes(session: sl.Session, trips: sl.Table):
-    clock, store = session._components.clock, trips.store
+    clock, store = session._components.clock, trips._store
     trips.ingest([{"city": "lima"}])
     job = Job(id="clean", kind="change", state="RUNNING", created=clock.now(), started=clock.now())
     store.catalog.put_job(store.table_id, job)

@@ -151,7 +151,7 @@ def test_a_damaged_file_is_refused_also_when_many_leaves_are_read_together(tmp_p
         made = session.create_table("t", schema, split_points=range(100, 1200, 100))
         for _ in range(8):
             made.ingest([{"k": k, "v": f"{k * 2654435761 % 2**32:08x}", "w": k} for k in range(1200)])
-        folder, name = made.store.storage.root, made.inspect.files().to_arrow()["filename"][0].as_py()
+        folder, name = made._store.storage.root, made.inspect.files().to_arrow()["filename"][0].as_py()
     path = Path(folder, name)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
@@ -249,7 +249,7 @@ DOORS: dict[str, Callable[[sl.Session, sl.Table], object]] = {
     "polars": lambda _, table: table.scan().to_polars(lazy=True).collect(),
     "dataset": lambda _, table: table.scan().to_dataset().to_table(),
     "relation": lambda _, table: table.scan().to_duckdb().fetchall(),
-    "export": lambda _, table: table.scan().export(Path(table.store.storage.root).parent / "rows.parquet"),
+    "export": lambda _, table: table.scan().export(Path(table._store.storage.root).parent / "rows.parquet"),
     "changes": lambda _, table: table.changes(2, 3).rows().to_arrow(),
     "compaction": lambda _, table: table.maintenance.compact("all", engine="local"),
     "deletion": lambda _, table: table.delete("n = 0"),

@@ -229,7 +229,7 @@ class Worker:
             self.is_there(table, batch)
 
     def migrate(self, table: str) -> None:
-        now = self.session.table(table).state_store
+        now = self.session.table(table)._store.head().state_store
         to = self.random.choice([kind for kind in STATE_STORES if kind != now])
         try:
             self.session.admin.migrate(table, to)

@@ -163,14 +163,14 @@ def test_inspect_tells_what_it_read_and_what_it_does_not_know(session):
 
 
 def test_a_statement_reads_one_version_of_a_table_whatever_is_committed_meanwhile(session, monkeypatch):
-    trips, load = session.table("trips"), type(session.table("trips").store).load
+    trips, load = session.table("trips"), type(session.table("trips")._store).load
 
     def commit_meanwhile(store, version=None):
         monkeypatch.undo()
         trips.ingest([{"city": "york", "fare": 1}])
         return load(store, version)
 
-    monkeypatch.setattr(type(trips.store), "load", commit_meanwhile)
+    monkeypatch.setattr(type(trips._store), "load", commit_meanwhile)
     sql = "SELECT (SELECT count(*) FROM trips), (SELECT sum(rows) FROM trips$files WHERE status = 'ACTIVE')"
     assert answer(session, sql, "duckdb") == [(4, 4)]
     assert answer(session, sql, "duckdb") == [(5, 5)]

@@ -95,7 +95,7 @@ def test_the_metadata_of_another_version_is_refused(tmp_path: Path, part: str):
         table.ingest([{"k": 9}])
         late = table.create_savepoint("late")
         assert table.scan(version="savepoint.late").count() == 2
-    old, new = (Path(table.store.storage.root) / getattr(each, part) for each in (early, late))
+    old, new = (Path(table._store.storage.root) / getattr(each, part) for each in (early, late))
     shutil.copy(old, new)
     with sl.connect(tmp_path) as session:
         with pytest.raises(StorageError, match="is damaged: it has the content of") as error:

@@ -180,7 +180,7 @@ def keep_up(team: Team, number: int) -> tuple[list[Done], list[str]]:
         for at in range(team.changes):
             try:
                 if at % 4 == 3:
-                    to = max(2, table.store.head().id - 2)
+                    to = max(2, table._store.head().id - 2)
                     report = table.rollback(to)
                     if report.snapshot is not None:
                         done.append(Done(report.snapshot.id, Change("rollback", (), to)))

@@ -174,7 +174,7 @@ def test_a_savepoint_that_cannot_be_made_neither_fails_nor_repeats_the_load_and_
     session: sl.Session, call: str, caplog: pytest.LogCaptureFixture
 ):
     table, trap = made(session), Trap(1, lose_answer, only=(call,))
-    store = table.store
+    store = table._store
     catalog, storage = store.catalog, store.storage
     store.catalog, store.storage = TrappedCatalog(catalog, trap), TrappedStorage(storage, trap)
     loaded = table.ingest(ROME, job_id="once")
@@ -202,11 +202,11 @@ def test_status_says_that_a_savepoint_is_due(session: sl.Session, clock: ManualC
 
 def test_an_interrupt_while_the_savepoint_is_made_leaves_the_load(session: sl.Session):
     table = made(session)
-    real = table.store.catalog
-    table.store.catalog = TrappedCatalog(real, Trap(1, interrupt, only=("add_savepoint",)))
+    real = table._store.catalog
+    table._store.catalog = TrappedCatalog(real, Trap(1, interrupt, only=("add_savepoint",)))
     with pytest.raises(KeyboardInterrupt):
         table.ingest(ROME)
-    table.store.catalog = real
+    table._store.catalog = real
     assert (table.scan().count(), saved(table)) == (1, [])
 
 

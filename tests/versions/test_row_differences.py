@@ -329,7 +329,7 @@ def test_an_expired_version_is_compared_through_its_savepoint(table):
     table.create_savepoint("kept")
     table.ingest(rows(("b", 1)))
     table.maintenance.compact("all", engine="local")
-    table.store.clock.advance(timedelta(days=30))
+    table._store.clock.advance(timedelta(days=30))
     table.maintenance.expire(dry_run=False, num_retained_min=1)
     table.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
     report = table.diff("kept")

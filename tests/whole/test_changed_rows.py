@@ -97,7 +97,7 @@ class Pair:
     def run(self, statement: str) -> None:
         """Run a statement on both sides, and compare."""
         before, error = self.table.at().resolved.version, None
-        files = data_files(self.table.store)
+        files = data_files(self.table._store)
         try:
             plan = self.session.sql(ours(statement), params=PARAMETERS, engine=self.engine, dry_run=True)
             planned = plan.changed_rows()
@@ -111,7 +111,7 @@ class Pair:
         assert (error is None) == (peer_error is None), f"{statement}\nours: {error}\nDuckDB's: {peer_error}"
         if error is not None:
             assert self.table.at().resolved.version == before, statement
-            assert data_files(self.table.store) == files, statement
+            assert data_files(self.table._store) == files, statement
             return
         for name in ("counts", "source_rows", "matched", "files", "bytes", "leaves"):
             assert getattr(plan, name) == getattr(done, name), (name, statement)
@@ -193,7 +193,7 @@ class Pair:
         """Older versions read the same; nothing else is left; a rollback and a compaction keep rows."""
         for number, rows in self.versions.items():
             assert self.rows(number) == rows, number
-        assert data_files(self.table.store) <= reachable(self.table.store)
+        assert data_files(self.table._store) <= reachable(self.table._store)
         last = self.versions[self.table.at().resolved.snapshot_id]
         self.table.maintenance.compact(strategy="all")
         assert self.rows() == last

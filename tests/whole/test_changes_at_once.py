@@ -27,7 +27,7 @@ def race(team: Team, kind: str, least_bytes: int) -> None:
                         "sleeper.table.deletion.vector.percent.max": "100"},
         )  # fmt: skip
         table.alter(unique_keys=team.unique, comment="changed by many")
-        first = table.store.head().id
+        first = table._store.head().id
         assert first == 2
     work = [*((change_rows, team, number) for number in range(1, WRITERS + 1)), (keep_up, team, 0)]
     with multiprocessing.get_context("spawn").Pool(len(work)) as pool:

@@ -75,7 +75,7 @@ def hold_and_run_again(session: sl.Session, work: str, before: Numbers, said: st
 
 def hold_leftovers(table: sl.Table) -> None:
     """Hold that a sweep finds exactly the files that no version names."""
-    store = table.store
+    store = table._store
     for path in data_files(store):
         os.utime(store.storage.locate(path), (0, 0))
     needed = reachable(store) | {*stored_files(store.load().files.table)["filename"].to_pylist()}
@@ -134,7 +134,7 @@ def test_a_change_that_fails_at_any_step_is_done_or_not_and_runs_again(
 def test_a_full_disk_leaves_the_rows_as_they_were(places: dict[str, Place], tmp_path: Path, work: str, step: int):
     copy = places["S3StateStore"].copied(tmp_path / "house")
     with copy.opened(seed=1) as session:
-        before, files = numbers(session.table("t")), data_files(session.table("t").store)
+        before, files = numbers(session.table("t")), data_files(session.table("t")._store)
         head = session.table("t").at().resolved.snapshot_id
     said = set()
     for room in range(0, 100_000, step):
@@ -144,7 +144,7 @@ def test_a_full_disk_leaves_the_rows_as_they_were(places: dict[str, Place], tmp_
                 ROW_CHANGES[work].run(table)
             except StorageError as error:
                 said.add((error.message.partition(" for ")[0], error.hint))
-                assert (numbers(table), data_files(table.store)) == (before, files)
+                assert (numbers(table), data_files(table._store)) == (before, files)
                 assert table.at().resolved.snapshot_id == head
                 assert not table.inspect.leases()
             else:

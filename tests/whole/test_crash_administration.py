@@ -219,7 +219,7 @@ def settings(session: Session) -> tuple[object, ...]:
     table = session.table("trips")
     lines = {name: table.at().properties.text(name) for name in (*SUMS, KEPT_FOR, STATE_STORE)}
     assert table.at().properties[TABLE_SCHEMA] == table.schema
-    assert table.at().properties[STATE_STORE] == table.state_store
+    assert table.at().properties[STATE_STORE] == table._store.head().state_store
     assert table.status().notes == ()
     assert table.check().ok
     return table.schema, table.history()[0].operation, tuple(sorted(lines.items()))

@@ -817,7 +817,7 @@ class TestReplacing:
         session.create_table("a", [{"x": 1}], row_keys=["x"])
         session.create_table("b", [{"y": 1}], row_keys=["y"], state_store="TransactionLogStateStore")
         table = session.create_table("a", like="b", or_replace=True)
-        assert (table.schema.names, table.state_store) == (("y",), "S3StateStore")
+        assert (table.schema.names, table._store.head().state_store) == (("y",), "S3StateStore")
 
     def test_both_answers_to_an_existing_table_are_refused(self, session):
         with pytest.raises(sl.InvalidInput, match="left as it is, and replaced"):

@@ -51,7 +51,7 @@ def other(kind: str) -> str:
 
 def _delete_savepoint(session: sl.Session) -> None:
     table = session.table("t")
-    store = session.table("t").store
+    store = session.table("t")._store
     delete_savepoint(store, next(one for one in table.savepoints() if one.name == "spare"))
 
 
@@ -67,7 +67,7 @@ OPERATIONS: dict[str, Callable[[sl.Session], object]] = {
     "maintain": _maintain,
     "delete savepoint": _delete_savepoint,
     "sweep": lambda session: session.table("t").maintenance.sweep_orphans(dry_run=False, older_than=timedelta(days=2)),
-    "migrate": lambda session: session.admin.migrate("t", other(session.table("t").state_store)),
+    "migrate": lambda session: session.admin.migrate("t", other(session.table("t")._store.head().state_store)),
     "ingest": lambda session: session.table("t").ingest(rows("new")),
     "compact": lambda session: session.table("t").maintenance.compact(engine="local"),
     "split": lambda session: session.table("t").maintenance.split(at="c"),

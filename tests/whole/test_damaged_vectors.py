@@ -61,7 +61,7 @@ def damaged(request: pytest.FixtureRequest, house: Path) -> tuple[Path, str]:
     with sl.connect(house) as session:
         active = session.table("t").at().state.files.active.to_pylist()
         names = [each["deletion_file"] for each in sorted(active, key=lambda each: each["deletion_rows"])]
-        path, other = [Path(session.table("t").store.storage.locate(name)) for name in names]
+        path, other = [Path(session.table("t")._store.storage.locate(name)) for name in names]
     content = other.read_bytes() if request.param == "other vector" else DAMAGES[request.param](path.read_bytes())
     if content is None:
         path.unlink()
@@ -156,7 +156,7 @@ def test_a_check_finds_a_damaged_vector(damaged: tuple[Path, str], deep: bool, r
 def test_a_flip_anywhere_in_a_vector_is_found(house: Path):
     with sl.connect(house) as session:
         table = session.table("t")
-        path = Path(table.store.storage.locate(table.at().state.files.active["deletion_file"][0].as_py()))
+        path = Path(table._store.storage.locate(table.at().state.files.active["deletion_file"][0].as_py()))
         whole = path.read_bytes()
         for at in range(0, len(whole), 9):
             path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])

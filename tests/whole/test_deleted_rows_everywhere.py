@@ -40,10 +40,10 @@ def table(session: sl.Session, request: pytest.FixtureRequest) -> sl.Table:
     made = session.create_table("t", SCHEMA, properties={"sleeper.table.statestore.classname": request.param})
     made.ingest(EVERY[:40])
     made.ingest(EVERY[40:])
-    delete_rows(made.store, lambda row: row["k"] in FIRST)
+    delete_rows(made._store, lambda row: row["k"] in FIRST)
     made.maintenance.split(at=10)
     made.maintenance.split(at=20)
-    delete_rows(made.store, lambda row: row["k"] in SECOND)
+    delete_rows(made._store, lambda row: row["k"] in SECOND)
     return made
 
 
@@ -151,7 +151,7 @@ def test_rows_stay_deleted_through_every_operation(session, table):
     table.maintenance.expire(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
     table.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
     check()
-    files = {path.name for path in Path(table.store.storage.root).glob("data/*/*.parquet")}
+    files = {path.name for path in Path(table._store.storage.root).glob("data/*/*.parquet")}
     used = {name.rpartition("/")[2] for each in table.inspect.files() for name in [each["filename"]]}
     assert files == used
 
@@ -180,7 +180,7 @@ def test_statistics_of_deleted_rows_answer_nothing(session, table):
     check()
     for _ in range(3):
         gone = {min(rows.values()), max(rows.values()), rows[min(rows)], rows[max(rows)]}
-        delete_rows(table.store, lambda row, gone=gone: row["k"] in gone)
+        delete_rows(table._store, lambda row, gone=gone: row["k"] in gone)
         rows = {number: key for number, key in rows.items() if key not in gone}
         check()
 
@@ -188,7 +188,7 @@ def test_statistics_of_deleted_rows_answer_nothing(session, table):
 def test_split_points_are_those_of_the_rows_that_are_left(session):
     made = session.create_table("halves", SCHEMA)
     made.ingest([{"k": k, "v": None, "n": k} for k in range(100)])
-    delete_rows(made.store, lambda row: row["k"] < 60)
+    delete_rows(made._store, lambda row: row["k"] < 60)
     report = made.maintenance.split(threshold=30)
     assert [part for leaf in report.splits for part in leaf.parts]
     assert [leaf.region.ranges[0].min for leaf in made.at().partition_tree.leaves][1:] == [80]
@@ -209,7 +209,7 @@ def test_spark_adds_to_and_compacts_files_with_vectors(tmp_path, spark_engine):
         table = session.create_table("t", SCHEMA)
         table.ingest(EVERY)
         table.maintenance.split(at=10)
-        delete_rows(table.store, lambda row: row["k"] in FIRST)
+        delete_rows(table._store, lambda row: row["k"] in FIRST)
         table.bulk_import([{"k": 40, "v": "added", "n": 100}, {"k": 0, "v": "added", "n": 101}])
         expected = sorted([*numbers(left(FIRST)), 100, 101])
         for _ in range(2):

@@ -30,7 +30,7 @@ def file_of(folder: Path) -> Path:
 
 
 def sql(table: sl.Table, text: str, **how: Any) -> Any:
-    with sl.connect(Path(table.store.storage.root).parents[1]) as session:
+    with sl.connect(Path(table._store.storage.root).parents[1]) as session:
         return session.sql(text, **how)
 
 

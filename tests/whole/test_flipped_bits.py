@@ -303,7 +303,7 @@ def test_a_table_whose_catalog_disagrees_opens_for_a_check(tmp_path: Path):
     with sl.connect(tmp_path / "w") as session:
         table = session.create_table("t", KEYED)
         table.ingest(rows_of("a"))
-        in_catalog(session.table("t").store, "UPDATE tables SET current_snapshot = 1")
+        in_catalog(session.table("t")._store, "UPDATE tables SET current_snapshot = 1")
     with sl.connect(tmp_path / "w") as session:
         table = session.table("t")
         assert "snapshot 2 is newer than the current one, 1" in str(table.check())

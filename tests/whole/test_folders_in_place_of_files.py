@@ -39,7 +39,7 @@ def a_file(table: sl.Table, kind: str) -> Path:
         "files": metadata.files_path,
         "partitions": metadata.partitions_path,
     }
-    return Path(table.store.storage.locate(names[kind]))
+    return Path(table._store.storage.locate(names[kind]))
 
 
 @pytest.fixture(params=["data", "vector", "files", "partitions"])

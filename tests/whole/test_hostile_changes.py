@@ -78,11 +78,11 @@ MORE = {
 
 @pytest.mark.parametrize("change", MORE.values(), ids=MORE)
 def test_an_expression_is_one_expression(table, change):
-    before, files = table.at().resolved.version, data_files(table.store)
+    before, files = table.at().resolved.version, data_files(table._store)
     with pytest.raises(sl.errors.InvalidInput):
         change(table)
     assert table.at().resolved.version == before
-    assert data_files(table.store) == files
+    assert data_files(table._store) == files
 
 
 def test_names_are_quoted(session):

@@ -56,7 +56,7 @@ def test_a_step_of_maintenance_that_fails_is_a_warning(
     def broken(*_: object) -> None:
         raise sl.StorageError("the disk is gone")
 
-    monkeypatch.setattr(type(table.store.catalog), "garbage", broken)
+    monkeypatch.setattr(type(table._store.catalog), "garbage", broken)
     assert [step.step for step in table.maintain().failed] == ["collect-garbage"]
     (message,) = logged(caplog, logging.WARNING, "maintain.maintain")
     assert message.startswith("table trips: the maintenance step collect-garbage failed: ")

@@ -279,7 +279,7 @@ def test_what_maintenance_should_have_done_is_a_warning(session: sl.Session):
 
 def test_a_failed_compaction_is_an_error_until_one_succeeds(session: sl.Session, tmp_path: Path):
     table = full(session, "trips")
-    files = [Path(tmp_path / "default" / table.store.table_id / each["filename"]) for each in table.inspect.files()]
+    files = [Path(tmp_path / "default" / table._store.table_id / each["filename"]) for each in table.inspect.files()]
     kept = files[0].read_bytes()
     files[0].write_bytes(b"damaged")
     session.maintain()
@@ -292,7 +292,7 @@ def test_a_failed_compaction_is_an_error_until_one_succeeds(session: sl.Session,
 
 def test_a_failed_compaction_stays_an_error_whatever_else_is_loaded(session: sl.Session, tmp_path: Path):
     table = full(session, "trips")
-    file = next(Path(tmp_path / "default" / table.store.table_id / each["filename"]) for each in table.inspect.files())
+    file = next(Path(tmp_path / "default" / table._store.table_id / each["filename"]) for each in table.inspect.files())
     file.write_bytes(b"damaged")
     session.maintain()
     for number in range(60):
@@ -305,7 +305,7 @@ def test_a_failed_compaction_stays_an_error_whatever_else_is_loaded(session: sl.
 def test_a_compaction_whose_process_died_is_an_error(session: sl.Session, clock: ManualClock):
     table = full(session, "trips")
     job = Job(id="killed", kind="compaction", state="RUNNING", created=clock.now(), started=clock.now())
-    session._components.catalog.put_job(table.store.table_id, job)
+    session._components.catalog.put_job(table._store.table_id, job)
     (alert,) = session.status().of_level("error")
     assert alert.what == f"the newest compaction failed: {CLAIM_ENDED}"
     clock.advance(EVERY)

@@ -56,7 +56,7 @@ def renamed(row):
 @pytest.mark.parametrize("name", HISTORIES)
 def test_each_version_of_an_old_table_has_its_rows(session, name):
     table, history = session.table(name), HISTORIES[name]
-    assert table.state_store == STORES[name]
+    assert table._store.head().state_store == STORES[name]
     assert [s.operation for s in reversed(list(table.history()))] == [operation for operation, _ in history]
     for version, (operation, wanted) in enumerate(history, 1):
         by_id = sorted(wanted, key=lambda row: row["id"])
@@ -128,7 +128,7 @@ def vectors(at):
 @pytest.mark.parametrize("name", EDITED)
 def test_each_version_of_an_edited_table_has_its_rows(edited, name):
     table = edited.table(name)
-    assert table.state_store == EDITED[name]
+    assert table._store.head().state_store == EDITED[name]
     assert [s.operation for s in reversed(list(table.history()))] == [operation for operation, _ in EDITS]
     for version, (_, wanted) in enumerate(EDITS, 1):
         by_id = sorted(wanted, key=lambda row: row["id"])

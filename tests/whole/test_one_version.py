@@ -143,8 +143,6 @@ TABLE: dict[str, Callable[[Any], Any]] = {
     "scan": lambda t: t.scan(),
     "schema": lambda t: t.schema,
     "history": lambda t: t.history(),
-    "state_store": lambda t: t.state_store,
-    "store": lambda t: t.store.table_id,
     "status": lambda t: t.status(),
     "to_dict": lambda t: t.to_dict(),
     # plans of what would be done are reads, too

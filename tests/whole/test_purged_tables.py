@@ -47,7 +47,7 @@ def table(session: sl.Session, request: pytest.FixtureRequest) -> sl.Table:
 
 
 def riders(table: sl.Table, column: str = "rider") -> list[str]:
-    return sorted(str(row[column]) for row in rows_in_files(table.store) if column in row)
+    return sorted(str(row[column]) for row in rows_in_files(table._store) if column in row)
 
 
 def purge(table: sl.Table, where: str = "rider = 'bob'", **options: Any) -> PurgeReport:
@@ -90,11 +90,11 @@ def test_a_condition_has_parameters(table: sl.Table):
 def test_a_condition_cannot_read_the_table_as_it_would_mean_other_rows_after_the_deletion(
     table: sl.Table, version: str
 ):
-    before = table.store.head().id
+    before = table._store.head().id
     for dry_run in (True, False):
         with pytest.raises(sl.InvalidInput, match="the condition of a purge cannot read table 't' itself"):
             table.maintenance.purge(f"fare = (SELECT max(fare) FROM t{version})", force=True, dry_run=dry_run)
-    assert table.store.head().id == before
+    assert table._store.head().id == before
 
 
 def test_files_of_older_columns_are_read_with_the_current_ones(table: sl.Table):
@@ -184,7 +184,7 @@ def test_moved_files_are_the_tables_own(session: sl.Session, tmp_path: Path):
 
 
 def test_files_of_no_version_are_counted_with_what_deletes_them(table: sl.Table):
-    table.store.storage.write("data/partition_root/stray.parquet", b"of a writer that was killed")
+    table._store.storage.write("data/partition_root/stray.parquet", b"of a writer that was killed")
     done = purge(table)
     assert done.strays == 1
     assert "1 data file of no version, not searched: table.maintenance.sweep_orphans(dry_run=False)" in repr(done)
@@ -204,7 +204,7 @@ def test_upkeep_goes_on_after_a_purge(table: sl.Table):
     purge(table)
     table.ingest(rides("max"))
     table.maintenance.compact("all")
-    table.store.clock.sleep(timedelta(days=30).total_seconds())
+    table._store.clock.sleep(timedelta(days=30).total_seconds())
     table.maintain()
     assert table.check(deep=True).ok
     assert sorted(row["rider"] for row in table.scan().to_arrow().to_pylist()) == ["ann", "eve", "max"]
@@ -304,7 +304,7 @@ def test_each_text_of_the_table_that_quotes_a_value_is_named(session: sl.Session
     }
     assert set(table.maintenance.purge(bob, dry_run=True).quoting) == named
     assert set(table.maintenance.purge(bob, force=True).quoting) == named
-    table.store.clock.sleep(timedelta(days=30).total_seconds())
+    table._store.clock.sleep(timedelta(days=30).total_seconds())
     table.ingest([{"city": "c", "rider": "r", "fare": 1}], job_id="next")
     assert [each.id for each in table.inspect.jobs()] == ["next"]
     assert "job id 'load of bob'" in table.maintenance.purge(bob, dry_run=True).quoting
@@ -339,7 +339,7 @@ def test_kept_back_rows_are_named_also_when_only_a_job_knows_their_file(session:
 
 
 def test_a_log_that_another_session_holds_is_named(table: sl.Table, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(type(table.store.catalog), "overwrite_deleted", lambda _: False)
+    monkeypatch.setattr(type(table._store.catalog), "overwrite_deleted", lambda _: False)
     done = purge(table)
     assert done.log_kept
     assert "other sessions keep deleted rows in the catalog's write-ahead log" in repr(done)
@@ -347,7 +347,7 @@ def test_a_log_that_another_session_holds_is_named(table: sl.Table, monkeypatch:
 
 def test_copies_of_metadata_in_the_cache_go_too(table: sl.Table, tmp_path: Path):
     cache = FileCache(tmp_path / "cache", 1 << 20)
-    table.store.storage.cache = cache
+    table._store.storage.cache = cache
     cache.put("s3://bucket/file", "0" * 16, b"bob")
     assert list((tmp_path / "cache").iterdir())
     purge(table)

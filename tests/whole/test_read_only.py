@@ -86,7 +86,13 @@ def shown(folder: Path) -> Shown:
             assert report.ok, report
             versions = [(s.id, keys_in(one.at(s.id).scan().to_arrow())) for s in one.history()]
             points = [(p.name, keys_in(one.at(f"savepoint.{p.id}").scan().to_arrow())) for p in one.savepoints()]
-            found[each.name] = (versions, points, one.state_store, len(one.inspect.partitions()), one.schema)
+            found[each.name] = (
+                versions,
+                points,
+                one._store.head().state_store,
+                len(one.inspect.partitions()),
+                one.schema,
+            )
     return found
 
 

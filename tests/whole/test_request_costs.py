@@ -116,7 +116,7 @@ def test_dry_runs_say_about_what_the_work_then_asks(kind: str, monkeypatch: pyte
     with counted_table(kind, monkeypatch) as (session, bench):
         table = session.table("t")
         merged = table.maintenance.compact(
-            "all", engine="local", partition=first_leaf(table.store.load()).id, dry_run=True
+            "all", engine="local", partition=first_leaf(table._store.load()).id, dry_run=True
         )
         plans = {
             "query of a key, again": session.sql("SELECT * FROM t WHERE key = 5").cost(),

@@ -140,7 +140,7 @@ def test_an_ingest_looks_at_the_current_version_three_times(reader: Reader):
 def test_a_load_that_is_committed_is_reported_whatever_fails_after_it(reader: Reader, monkeypatch: pytest.MonkeyPatch):
     """An error after the commit would make the caller load the same rows again."""
     table = reader.session.table("t")
-    commit = table.store.commit
+    commit = table._store.commit
 
     def then_fail(*arguments: Any, **options: Any) -> sl.Snapshot:
         made = commit(*arguments, **options)
@@ -148,8 +148,8 @@ def test_a_load_that_is_committed_is_reported_whatever_fails_after_it(reader: Re
         def broken(*_: Any) -> NoReturn:
             raise sl.NetworkError("the server gave no answer")
 
-        monkeypatch.setattr(table.store, "head", broken)
+        monkeypatch.setattr(table._store, "head", broken)
         return made
 
-    monkeypatch.setattr(table.store, "commit", then_fail)
+    monkeypatch.setattr(table._store, "commit", then_fail)
     assert table.ingest([{"k": 3, "v": "c"}]).snapshot_id == 4

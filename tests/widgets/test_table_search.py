@@ -69,7 +69,7 @@ def test_new_columns_are_found_by_the_next_search(explorer, session):
 
 
 def test_a_table_that_cannot_be_read_is_found_by_its_name(explorer, session, tmp_path):
-    store = session.table("airports").store
+    store = session.table("airports")._store
     for path in tmp_path.rglob("schema-*"):
         if store.table_id in str(path):
             path.write_text("{")

@@ -39,7 +39,7 @@ def table(session):
 @pytest.fixture
 def stored(tmp_path, table):
     """Return the data files in the table's folder, as the table names them."""
-    folder = Path(table.store.storage.root)
+    folder = Path(table._store.storage.root)
     return lambda: {str(path.relative_to(folder)) for path in folder.rglob("data/**/*.parquet")}
 
 
@@ -365,7 +365,7 @@ def test_a_disk_that_may_work_again_is_tried_as_often_as_spark_tries(table, tmp_
 
 def test_a_warehouse_that_cannot_be_written_is_one_line(spark, table, tmp_path, stored):
     """The file of the catalog is there, but Spark's processes cannot open it to write."""
-    folder = Path(table.store.storage.root) / "data"
+    folder = Path(table._store.storage.root) / "data"
     folder.write_text("in the way")
     good = spark.range(0, 100_000, 1, 2).selectExpr("concat('k', id) AS key", "CAST(id AS INT) AS n", "1D AS x")
     error = error_of(lambda: save(good))

@@ -49,7 +49,7 @@ def load_by(way: str, spark: Any, table: sl.Table, rows: list[tuple[str, float |
 
 
 def files_of(table: sl.Table) -> set[Path]:
-    return set(Path(table.store.storage.root).rglob("data/**/*.parquet"))
+    return set(Path(table._store.storage.root).rglob("data/**/*.parquet"))
 
 
 @pytest.mark.parametrize("way", ["frame", "parquet", "csv", "write"])

@@ -91,6 +91,6 @@ def test_text_that_is_not_utf8_is_refused_by_an_import_and_by_a_query(session: s
     with pytest.raises(sl.InvalidInput, match=r"column 'v', line 2: the text b'\\xff' is not UTF-8"):
         table.bulk_import(tmp_path / "in.json")
     older = session.create_table("x", schema)
-    ingest_arrow(older.store, pq.read_table(tmp_path / "in.parquet").cast(schema.arrow))  # as older builds wrote it
+    ingest_arrow(older._store, pq.read_table(tmp_path / "in.parquet").cast(schema.arrow))  # as older builds wrote it
     with pytest.raises(sl.InvalidInput, match="column 'v' has text that is not UTF-8"):
         session.sql("select v from x", engine="spark").to_pandas()

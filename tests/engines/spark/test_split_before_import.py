@@ -47,7 +47,7 @@ def table_of(session: sl.Session, **properties: str) -> sl.Table:
 
 def shares(table: sl.Table) -> list[int]:
     """The rows of each leaf."""
-    state = table.store.load()
+    state = table._store.load()
     counts = state.files.by_partition()
     return [counts[leaf.id].rows if leaf.id in counts else 0 for leaf in state.tree.leaves]
 

@@ -479,7 +479,7 @@ def do(session, stream, step):
             table.maintenance.collect_garbage(dry_run=False, delay=timedelta(0))
         case ("migrate",):
             stores = {"S3StateStore": "TransactionLogStateStore", "TransactionLogStateStore": "S3StateStore"}
-            session.admin.migrate("t", stores[table.state_store])
+            session.admin.migrate("t", stores[table._store.head().state_store])
         case "rollback", back:
             table.rollback(version=max(1, table.history()[0].id - back))
         case ("run",):
