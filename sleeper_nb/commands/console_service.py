@@ -22,8 +22,7 @@ from sleeper_nb.errors import Action, InvalidInput
 from sleeper_nb.model.times import parse_duration
 
 if TYPE_CHECKING:
-    from sleeper_nb.session.maintenance_service import MaintenanceRound
-    from sleeper_nb.session.metrics_file import MetricsFile
+    from sleeper_nb.session.maintenance_service import MaintenanceRound, MetricsFile
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +80,7 @@ def run_service(context: Context, arguments: Namespace, stop: SignalledStop) -> 
     session, as_json = context.opened(), arguments.log_format == "json"
     level = logs.level_of(os.environ)
     logs.show("info" if level == logs.OFF else level, as_json=as_json)
-    from sleeper_nb.session.metrics_file import MetricsFile  # heavy: it brings pyarrow
+    from sleeper_nb.session.maintenance_service import MetricsFile  # heavy: it brings pyarrow
 
     try:
         metrics = MetricsFile(session, path, stays=every is not None)
@@ -117,7 +116,7 @@ def time_between(arguments: Namespace) -> timedelta | None:
 
 def _checked_path(path: Path) -> Path:
     """Return the path of a file of metrics; `InvalidInput` when it is, or has, something else."""
-    from sleeper_nb.session.metrics_file import MetricsFile
+    from sleeper_nb.session.maintenance_service import MetricsFile
 
     hint = "name a file of metrics, or one that is not there"
     try:

@@ -83,9 +83,8 @@ from sleeper_nb.progress import finishing
 from sleeper_nb.report import counted
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.table.bulk_loading import is_bulk, is_by_spark, sample, writer_of
 from sleeper_nb.table.configuring import check_fit
-from sleeper_nb.table.loading import planned_load
+from sleeper_nb.table.loading import is_bulk, is_by_spark, planned_load, sample, writer_of
 
 logger = logging.getLogger(__name__)
 

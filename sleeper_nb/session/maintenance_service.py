@@ -1,6 +1,7 @@
 """Maintenance of all tables of an instance: once, or round after round as a service that one process at a time runs.
 
-A table that fails does not stop the others, and is tried again after 1, 2, 4 … at most 32 rounds.
+A table that fails does not stop the others, and is tried again after 1, 2, 4 … at most 32 rounds. `MetricsFile` has the
+metrics of the service, for a collector such as Prometheus' node exporter.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from sleeper_nb.admin.delete import finish_deletions
 from sleeper_nb.catalog.catalog_base import TableEntry
@@ -25,11 +27,16 @@ from sleeper_nb.maintain.maintain import (
     always,
     failed_step,
 )
+from sleeper_nb.maintain.maintenance_metrics import MaintenanceMetrics
 from sleeper_nb.maintain.service_lease import MAINTENANCE, RENEWED_AFTER, HeldService
 from sleeper_nb.model.jobs import ServiceLease
 from sleeper_nb.report import counted
 from sleeper_nb.session.table_opener import TableOpener
+from sleeper_nb.storage.local import whole_file
 from sleeper_nb.table.table_maintenance import maintain
+
+if TYPE_CHECKING:
+    from sleeper_nb.session.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -251,3 +258,53 @@ def _log_steps(steps: Iterable[StepReport]) -> None:
 def _event(event: str, **facts: object) -> dict[str, object]:
     """Return what a line of the log in JSON has besides its text."""
     return {"facts": {"event": event, **facts}}
+
+
+class MetricsFile:
+    """The file of metrics of a process, written after each round; without a path nothing is written.
+
+    Parameters
+    ----------
+    session
+        Gives the status of the tables.
+    path
+        The file; its counters and times go on.
+    stays
+        Whether the process stays, and says that it stands by. One that ends leaves the file to the process that works.
+    """
+
+    def __init__(self, session: Session, path: Path | None, *, stays: bool) -> None:
+        self._session, self._path, self._stays = session, path, stays
+        self._metrics: MaintenanceMetrics | None = None
+        self.failed = False
+
+    @staticmethod
+    def can_replace(path: Path) -> bool:
+        """Return whether a file may be replaced: it is not there, or is a file of metrics."""
+        return MaintenanceMetrics.can_replace(_text_of(path))
+
+    def write(self, done: MaintenanceRound, holds_lease: bool) -> None:
+        """Write what was done, and how the tables are; `failed` says whether that raised an error."""
+        if self._path is None or (done.other is not None and not self._stays):
+            return
+        self.failed = True
+        metrics = self._metrics = self._metrics or self._resumed(self._path)
+        metrics.holds_lease = holds_lease
+        if done.other is None:
+            metrics.count(done.report, done.began, done.ended, succeeded=done.succeeded)
+            metrics.take(self._session.status())
+        else:
+            metrics.take(None)
+        with whole_file(self._path) as file:
+            file.write_text(metrics.text(), encoding="utf-8")
+            file.chmod(0o644)  # a collector runs as another user
+        self.failed = False
+
+    def _resumed(self, path: Path) -> MaintenanceMetrics:
+        metrics = MaintenanceMetrics(self._session.instance)
+        metrics.resume(_text_of(path))  # only now that the lease is held, as another process may have written it
+        return metrics
+
+
+def _text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""

@@ -184,7 +184,7 @@ def test_metrics_that_cannot_be_written_are_a_failure(trips, folder, monkeypatch
     def full(*_, **__):
         raise OSError(28, "No space left on device", "sleeper.prom")
 
-    monkeypatch.setattr("sleeper_nb.session.metrics_file.whole_file", full)
+    monkeypatch.setattr("sleeper_nb.session.maintenance_service.whole_file", full)
     code, out, err = trips("maintain", "--once", "--metrics", "sleeper.prom", "--log-format", "json")
     assert (code, out) == (1, "")
     assert [json.loads(line).get("event") for line in err.splitlines()][-2:] == ["round ends", "metrics fail"]
