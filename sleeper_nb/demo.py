@@ -67,20 +67,10 @@ SPLIT_POINTS = ("DL", "MQ")
 """Carriers at which the table is cut into three partitions of about the same size."""
 
 QUESTION = "SELECT count(*) AS flights, count(dep_delay) AS departed, sum(dep_delay) AS delay FROM flights"
-_MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
+_MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 
 
 def flights(columns: Iterable[str] = FLIGHTS_SCHEMA.names) -> pd.DataFrame:

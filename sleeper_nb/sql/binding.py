@@ -504,19 +504,12 @@ def lookup_in(find: Callable[[str, VersionReference | None], ReadableVersion | N
 
 
 def metadata_lookup(table: ReadableTable) -> Lookup:
-    """Return the lookup of the system tables of one table, by short names too; by default at its own version.
-
-    As in `lookup_in`, each version is looked up once.
-    """
-    versions: dict[VersionReference | None, ReadableVersion] = {}
+    """Return the lookup of the system tables of one table, by short names too; by default at its own version."""
+    found = lookup_in(lambda _, reference: table.at(reference))
 
     def source(name: str, reference: VersionReference | None) -> BoundSource | None:
         base, mark, suffix = name.rpartition(MARK)
         is_of_table = base.casefold() == table.name.casefold() if mark else suffix.casefold() in SYSTEM_TABLES
-        if not is_of_table:
-            return None
-        if reference not in versions:
-            versions[reference] = table.at(reference)
-        return versions[reference].system_table(suffix)
+        return found(f"{table.name}{MARK}{suffix}", reference) if is_of_table else None
 
     return source

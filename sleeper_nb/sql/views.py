@@ -67,9 +67,10 @@ def changed_view(statement: Statement, references: tuple[TableReference, ...], b
     words = tuple(token.word for token in statement.tokens[:start])
     if words in {_DROP, (*_DROP, "IF", "EXISTS")}:
         return _dropped(name, binder, if_exists=words != _DROP)
-    created = _CreateWords.of(words)
-    if created is not None:
-        return _created(name, created, statement.after(statement.index_from(target.end)), binder)
+    replaces = words[1:3] == ("OR", "REPLACE")
+    if words[:1] == ("CREATE",) and (created := _CREATES.get(words[3:] if replaces else words[1:])) is not None:
+        rest = statement.after(statement.index_from(target.end))
+        return _created(name, rest, binder, or_replace=replaces, if_not_exists=created)
     if words[:1] == ("CREATE",) and "VIEW" in words:
         hint = f"write CREATE TEMP VIEW {name} AS …, which the session keeps"
         raise InvalidInput("permanent views are not supported", hint=hint)
@@ -82,6 +83,12 @@ def changed_view(statement: Statement, references: tuple[TableReference, ...], b
 
 
 _DROP = ("DROP", "VIEW")
+_CREATES = {
+    (temporary, "VIEW", *more): bool(more)
+    for temporary in ("TEMP", "TEMPORARY")
+    for more in ((), ("IF", "NOT", "EXISTS"))
+}
+"""What may stand before the name of a view to create, and whether it says IF NOT EXISTS."""
 
 
 def _dropped(name: str, binder: Binder, *, if_exists: bool) -> ViewStatement:
@@ -95,30 +102,13 @@ def _dropped(name: str, binder: Binder, *, if_exists: bool) -> ViewStatement:
     raise NotFound.of("view", name, binder.views)
 
 
-@dataclass(frozen=True, slots=True)
-class _CreateWords:
-    """The words before the name of a temporary view: ``CREATE OR REPLACE TEMP VIEW IF NOT EXISTS``."""
-
-    or_replace: bool
-    if_not_exists: bool
-
-    @classmethod
-    def of(cls, words: tuple[str, ...]) -> _CreateWords | None:
-        """Read them; None when they say anything else."""
-        or_replace = words[1:3] == ("OR", "REPLACE")
-        verb, rest = words[:1], words[3:] if or_replace else words[1:]
-        if verb != ("CREATE",) or rest[:2] not in {("TEMP", "VIEW"), ("TEMPORARY", "VIEW")}:
-            return None
-        return cls(or_replace, rest[2:] != ()) if rest[2:] in {(), ("IF", "NOT", "EXISTS")} else None
-
-
-def _created(name: str, words: _CreateWords, rest: Statement, binder: Binder) -> ViewStatement:
+def _created(name: str, rest: Statement, binder: Binder, *, or_replace: bool, if_not_exists: bool) -> ViewStatement:
     """Return the change that creates a view.
 
     Parameters
     ----------
-    name, words
-        The view's name, and the words before it.
+    name
+        The view's name.
     rest
         What follows the name: perhaps the names of the columns, and ``AS`` and the query.
     binder
@@ -134,9 +124,9 @@ def _created(name: str, words: _CreateWords, rest: Statement, binder: Binder) ->
     if not is_of_files and not spells(tokens, end_of_columns, "AS"):
         raise InvalidInput(f"cannot read the view {name!r}", hint=f"write CREATE TEMP VIEW {name} AS SELECT …")
     existing = binder.views.get(name.casefold())
-    if existing is not None and words.if_not_exists:
+    if existing is not None and if_not_exists:
         return ViewStatement(name, existing)
-    if existing is not None and not words.or_replace:
+    if existing is not None and not or_replace:
         hint = f"write CREATE OR REPLACE TEMP VIEW {name} AS …"
         raise AlreadyExists(f"view {name!r} already exists", hint=hint)
     if is_of_files:
