@@ -140,25 +140,6 @@ def _listed(names: Iterable[str]) -> str:
 _MOST_LISTED = 12
 
 
-def _is_compared(error: SleeperError, name: str) -> bool:
-    """Return whether a word stands where a value is compared or given, not where a column is selected."""
-    line, _, caret = error.place.partition("\n")
-    if not caret:
-        return True  # where it is written is not known
-    before, after = line[: len(caret) - 1], line[len(caret) - 1 :]
-    if after == name and _IS_BEGIN.fullmatch(before):  # all of a new value that Python was given
-        return True
-    is_calculated = re.match(rf"{re.escape(name)}\s*[-+*/%]", after)
-    return bool(_BEFORE_VALUE.search(before)) and not is_calculated
-
-
-_IS_BEGIN = re.compile(r"LINE \d+: ")
-_BEFORE_VALUE = re.compile(
-    r"""(?:[=<>]|\b(?:LIKE|ILIKE|BETWEEN|BETWEEN\s+\S+\s+AND)|\bIN\s*\([^()]*|\bVALUES\b.*[(,])\s*["`]?$""",
-    re.IGNORECASE,
-)
-
-
 def _without_meaning(error: SleeperError, name: str, bound: Bound) -> SleeperError:
     """Return DuckDB's error about a name that is no column: near names, the columns, or how a text is written."""
     meant = next((part.names for part in error.hint_parts if isinstance(part, DidYouMean)), ())
@@ -167,18 +148,16 @@ def _without_meaning(error: SleeperError, name: str, bound: Bound) -> SleeperErr
     known = [each for each in candidates if each.rpartition(".")[2].casefold() in near]
     if known:
         return InvalidInput(error.message, hint=DidYouMean(tuple(f'"{each}"' for each in known)))
-    all_columns = list(dict.fromkeys(column for what in bound.read for column in _names_of(what)))
-    if all_columns and not _is_compared(error, name):
-        return InvalidInput(error.message, hint=f"the columns are {_listed(all_columns)}")
-    columns = f"; the columns are {_listed(all_columns or candidates)}" if candidates else ""
-    return InvalidInput(error.message, hint=f"a text goes in single quotes: '{name}'{columns}")
+    columns = list(dict.fromkeys(column for what in bound.read for column in _names_of(what))) or candidates
+    listed = f"the columns are {_listed(columns)}; " if columns else ""
+    return InvalidInput(error.message, hint=f"{listed}a text goes in single quotes: '{name}'")
 
 
 def _perhaps_a_text(error: SleeperError, name: str, bound: Bound) -> SleeperError:
-    """Return Spark's error about a name that is no column; as it is, unless a text seems to be meant."""
+    """Return Spark's error about a name that is no column; as it is where Spark names a column that is near."""
     columns = [each.casefold() for what in bound.read for each in _names_of(what)]
     is_near = difflib.get_close_matches(name.casefold(), columns)
-    if is_near or not error.place or not _is_compared(error, name):
+    if is_near or not error.place:
         return error
     return InvalidInput(error.message, hint=f"a text goes in single quotes: '{name}'")
 

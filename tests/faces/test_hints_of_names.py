@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+TEXT = "a text goes in single quotes: 'athens'"
 NAMES = [
     ("sql SELECT city, price FROM trips", "the columns are city, day, fare"),
     ("sql SELECT sum(price) FROM trips", "the columns are city, day, fare"),
     ("sql SELECT city FROM trips ORDER BY price", "the columns are city, day, fare"),
     ("sql SELECT city FROM trips WHERE price > 1", "the columns are city, day, fare"),
-    ("sql SELECT city FROM trips WHERE city = athens", "a text goes in single quotes: 'athens'"),
-    ("sql SELECT city FROM trips WHERE city IN ('x', athens)", "a text goes in single quotes: 'athens'"),
-    ("sql SELECT city FROM trips WHERE city LIKE athens", "a text goes in single quotes: 'athens'"),
+    ("sql SELECT city FROM trips WHERE city = athens", "the columns are city, day, fare; " + TEXT),
+    ("sql SELECT city FROM trips WHERE city IN ('x', athens)", "the columns are city, day, fare; " + TEXT),
+    ("sql SELECT city FROM trips WHERE city LIKE athens", "the columns are city, day, fare; " + TEXT),
     ("sql SELECT price FROM less", "the columns are city, day, tip"),
     ("sql SELECT cty FROM trips", 'did you mean "city"?'),
     ("sql SELECT trips.price FROM trips", "the columns of trips are city, day, fare"),
