@@ -188,9 +188,8 @@ class Administration:
                 hint="set delete_partitions, or leave the split points out",
             )
         if schema:
-            engines = tables.components.engines
-            check_fit(table.properties.processed_as(state.processing), schema, tables.components.clock, engines)
-            engines.row_checks(schema)
+            check_fit(table.properties.processed_as(state.processing), schema, tables.components)
+            tables.components.engines.row_checks(schema)
         fresh, author = reinitialising.Fresh(schema, points), tables.components.author
         return reinitialising.reinitialise(table.store, table.name, fresh, force=force, dry_run=dry_run, author=author)
 
@@ -262,9 +261,7 @@ class Administration:
                 each,
                 existing.get(each.name.casefold()),
                 lambda new: creating.planned(tables, _declared_table(new), new.schema),
-                lambda old, settings: check_fit(
-                    settings, old.schema, tables.components.clock, tables.components.engines
-                ),
+                lambda old, settings: check_fit(settings, old.schema, parts),
             )
             for each in declarations_of(declared)
         )

@@ -220,7 +220,7 @@ def _settings(tables: TableOpener, new: NewTable, schema: Schema) -> TableProper
         kind = new.properties.get(STATE_STORE) or new.state_store or files.new({})[STATE_STORE]
         settings = files.new({STATE_STORE: kind, **new.properties, TABLE_SCHEMA: schema_line(schema)})
     try:
-        check_fit(settings, schema, components.clock, components.engines)
+        check_fit(settings, schema, components)
     except SleeperError as error:
         if not new.replaces:
             raise

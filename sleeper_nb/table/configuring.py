@@ -11,8 +11,7 @@ from functools import partial
 from sleeper_nb.admin import alter as altering
 from sleeper_nb.admin import property_files
 from sleeper_nb.admin.alter import AlterReport, NewRule, RulesOf
-from sleeper_nb.clock import Clock
-from sleeper_nb.engines.components import Engines, OpenTable
+from sleeper_nb.engines.components import Components, Engines, OpenTable
 from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput, SleeperError, StorageError
 from sleeper_nb.maintain.findings import Finding
 from sleeper_nb.model.evolution import (
@@ -50,7 +49,9 @@ def set_properties(table: OpenTable, changes: Mapping[str, str | None]) -> OpenT
     files, state = table.components.property_files, table.store.load()
     if changes.get(TABLE_SCHEMA, "") is None:
         changes = {**changes, TABLE_SCHEMA: schema_line(state.schema)}
-    properties = files.checked(table.entry.id, changes, partial(_check_fit, table, state))
+    properties = files.checked(
+        table.entry.id, changes, lambda written: check_fit(written, state.schema, table.components)
+    )
     processing = {name: text for name, text in changes.items() if name in PROCESSING_PROPERTIES}
     if processing and _processing(properties, state, processing) != state.processing:
         with files.with_commit(table.entry.id, changes) as announce:
@@ -65,7 +66,7 @@ def accept_properties(table: OpenTable) -> OpenTable:
     """Accept the property file as it is, as `Table.accept_properties` does, and return the table with it."""
     files = table.components.property_files
     written, state = files.of_entry(table.entry), table.store.load()
-    _check_fit(table, state, written)
+    check_fit(written, state.schema, table.components)
     processing = {name: written.texts.get(name) for name in PROCESSING_PROPERTIES}
     is_new = _processing(written, state, processing) != state.processing
     if is_new:
@@ -98,16 +99,12 @@ def _record_processing(
     table.store.commit(change, author=table.components.author, announce=announce)
 
 
-def _check_fit(table: OpenTable, state: TableState, properties: TableProperties) -> None:
-    check_fit(properties, state.schema, table.components.clock, table.components.engines)
-
-
-def check_fit(properties: TableProperties, schema: Schema, clock: Clock, engines: Engines) -> None:
+def check_fit(properties: TableProperties, schema: Schema, of: Components) -> None:
     """Raise when a table's filters, iterator, aggregations, statistics or expectations do not fit its schema."""
-    Processor.of(DataProcessing.of(properties, schema, clock.now()), schema)
+    Processor.of(DataProcessing.of(properties, schema, of.clock.now()), schema)
     if properties.origin(STATISTICS) == "table":  # names in the instance's default may be of other tables
         properties[STATISTICS].check(schema)
-    engines.bound_expectations(schema, properties)
+    of.engines.bound_expectations(schema, properties)
 
 
 def property_notes(table: OpenTable, state: TableState) -> tuple[str, ...]:

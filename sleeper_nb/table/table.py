@@ -56,7 +56,6 @@ from sleeper_nb.table.change_methods import ChangeMethods, MergeBuilder
 from sleeper_nb.table.folder_watch import DEFAULT_EVERY, FolderWatch, WatchedFolder, WatchReport
 from sleeper_nb.table.table_inspect import TableInspect
 from sleeper_nb.table.table_maintenance import Maintenance, maintain
-from sleeper_nb.table.version_history import ChosenRows
 from sleeper_nb.table_at import TableAt, current_version, version_of
 from sleeper_nb.versions.create_savepoint import create_savepoint, save_current, savepoint_named
 from sleeper_nb.versions.delete_savepoint import SavepointDeletion
@@ -349,8 +348,8 @@ class Table(Report):
         InvalidInput
             When the condition, the keys or the region do not fit the schema.
         """
-        chosen = ChosenRows(where, keys, region)
-        return version_history.changes(self._opened, self.at(from_version), self.at(to_version), chosen, images=images)
+        before, after = self.at(from_version), self.at(to_version)
+        return version_history.changes(self._opened, before, after, where, keys, region, images=images)
 
     @checked
     def diff(
@@ -370,8 +369,7 @@ class Table(Report):
         choice of the rows that are counted are those of `changes`; files and partitions are those of the whole table.
         With `images`, the report also says how many rows were inserted, updated and deleted, by key.
         """
-        chosen = ChosenRows(where, keys, region)
-        found = version_history.changes(self._opened, self.at(a), self.at(b), chosen, images=images)
+        found = self.changes(a, b, where=where, keys=keys, region=region, images=images)
         with finishing(self._opened.components.progress) as progress:
             return found.diff(progress=progress)
 

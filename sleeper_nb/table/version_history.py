@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sleeper_nb.catalog.catalog_base import retained
@@ -17,14 +17,13 @@ from sleeper_nb.model.savepoints import Savepoint, savepoint_label, savepoints_b
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.report import CONFIRM, Listing
 from sleeper_nb.table_at import TableAt
-from sleeper_nb.versions.comparison import ComparedRows, VersionComparison, compare, newer_schema
+from sleeper_nb.versions.comparison import ComparedRows, compare, newer_schema
 from sleeper_nb.versions.delete_savepoint import (
     SavepointDeletion,
     delete_savepoint,
     plan_savepoint_deletion,
 )
 from sleeper_nb.versions.expire import Retention
-from sleeper_nb.versions.leases import ReadGuard
 
 
 def history(table: OpenTable, limit: int | None) -> Pictured[Snapshot]:
@@ -79,34 +78,23 @@ def delete(table: OpenTable, savepoint: Savepoint, *, dry_run: bool, force: bool
     return replace(plan, dry_run=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenRows:
-    """Which rows of two versions are compared: those of a condition, and of keys or a region, as in a scan."""
-
-    where: str | None = None
-    keys: Any = None
-    region: Mapping[str, tuple[Any, Any]] | str | None = None
-
-    @property
-    def are_all(self) -> bool:
-        return self.where is None and self.keys is None and self.region is None
-
-
-def changes(table: OpenTable, before: TableAt, after: TableAt, chosen: ChosenRows, *, images: bool) -> Changes:
-    comparison, guards = _comparison(table, before, after, chosen), _guards(before, after)
-    states = before.state, after.state
-    resolved, storage = (before.resolved, after.resolved), table.store.storage
-    return Changes(table.name, *resolved, states, comparison, storage, guards, images, chosen.are_all)
-
-
-def _comparison(table: OpenTable, before: TableAt, after: TableAt, chosen: ChosenRows) -> VersionComparison:
+def changes(
+    table: OpenTable,
+    before: TableAt,
+    after: TableAt,
+    where: str | None,
+    keys: Any,
+    region: Mapping[str, tuple[Any, Any]] | str | None,
+    *,
+    images: bool,
+) -> Changes:
+    """Return the rows that differ between two versions, not read yet; the other parameters as of `Table.changes`."""
     old, new = before.state, after.state
     now = table.components.clock.now()  # one moment for both: a row must not become too old between them
-    schema = newer_schema(old, new)
-    where = None if chosen.where is None else table.components.engines.condition(chosen.where, schema)
-    rows = ComparedRows.of(schema, chosen.keys, chosen.region, where)
-    return compare(old, new, table.processing_of(old, now), table.processing_of(new, now), rows)
-
-
-def _guards(before: TableAt, after: TableAt) -> tuple[ReadGuard, ...]:
-    return tuple(version.guard(version.state.totals().bytes) for version in (before, after))
+    schema, are_all = newer_schema(old, new), where is None and keys is None and region is None
+    condition = None if where is None else table.components.engines.condition(where, schema)
+    rows = ComparedRows.of(schema, keys, region, condition)
+    comparison = compare(old, new, table.processing_of(old, now), table.processing_of(new, now), rows)
+    guards = tuple(version.guard(version.state.totals().bytes) for version in (before, after))
+    resolved, storage = (before.resolved, after.resolved), table.store.storage
+    return Changes(table.name, *resolved, (old, new), comparison, storage, guards, images, are_all)
