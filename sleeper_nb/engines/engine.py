@@ -20,8 +20,7 @@ from sleeper_nb.progress import Progress
 from sleeper_nb.read.predicate import Condition
 from sleeper_nb.read.scan_plan import ScanPlan
 from sleeper_nb.sql.binding import Bound
-from sleeper_nb.sql.composition import Composition
-from sleeper_nb.sql.statement import SqlText, Statement
+from sleeper_nb.sql.statement import Composition, SqlText, Statement
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.versions.leases import ReadGuard
 

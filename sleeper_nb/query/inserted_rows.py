@@ -16,10 +16,9 @@ from sleeper_nb.model.sql_values import Name, Written
 from sleeper_nb.query.queries import Queries
 from sleeper_nb.query.result import QueryResult
 from sleeper_nb.report import counted
-from sleeper_nb.sql.composition import Composition
 from sleeper_nb.sql.grammar import placed
 from sleeper_nb.sql.row_statements import query_with_values
-from sleeper_nb.sql.statement import SqlText, Statement
+from sleeper_nb.sql.statement import Composition, SqlText, Statement
 
 
 def inserted_rows(

@@ -19,9 +19,8 @@ from sleeper_nb.query.engine_choice import LARGE_GIB, ChosenEngine, EngineChoice
 from sleeper_nb.query.result import QueryResult
 from sleeper_nb.query.runner import BetterElsewhere, Runner
 from sleeper_nb.sql.binding import Binder, Lookup
-from sleeper_nb.sql.composition import Composition
 from sleeper_nb.sql.references import table_references
-from sleeper_nb.sql.statement import SqlText, Statement
+from sleeper_nb.sql.statement import Composition, SqlText, Statement
 from sleeper_nb.sql.variables import Variables
 from sleeper_nb.sql.views import changed_view
 

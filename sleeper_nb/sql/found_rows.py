@@ -33,7 +33,7 @@ from sleeper_nb.model.deletions import FILE_NUMBER, POSITION
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.sql_values import Given, Slice
-from sleeper_nb.sql.composition import Composition, GivenMap, Piece, QuotedName, StructBegin, StructField, in_brackets
+from sleeper_nb.sql.statement import Composition, GivenMap, Piece, QuotedName, StructBegin, StructField, in_brackets
 
 TARGET: Final = "sleeper:target"
 """The table whose rows are changed; its rows have their places in `FILE_NUMBER` and `POSITION`."""

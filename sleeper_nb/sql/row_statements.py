@@ -34,10 +34,9 @@ from sleeper_nb.change.row_changes import (
 )
 from sleeper_nb.errors import Action, Hint, InvalidInput
 from sleeper_nb.model.sql_values import Given, Name, QueryPart, Slice
-from sleeper_nb.sql.composition import Composition, Piece
 from sleeper_nb.sql.expressions import read_expression, skip_closed
 from sleeper_nb.sql.grammar import StatementReader, begins_query, is_name, opens_query, placed
-from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.statement import Composition, Piece, Statement
 from sleeper_nb.sql.tokens import CLOSING, DUCKDB_RESERVED, skip_brackets, spells
 from sleeper_nb.sql.version_clause import RESERVED, read_clause
 

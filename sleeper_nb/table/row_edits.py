@@ -48,7 +48,6 @@ from sleeper_nb.model.sql_values import Given, Name, Slice
 from sleeper_nb.model.transactions import EditCounts
 from sleeper_nb.read.live_rows import Positions
 from sleeper_nb.report import counted, values_of
-from sleeper_nb.sql.composition import Composition, GivenMap
 from sleeper_nb.sql.dialects import RULES
 from sleeper_nb.sql.expressions import check_no_whole_rows, is_plainly_condition, names_in
 from sleeper_nb.sql.found_rows import (
@@ -71,6 +70,7 @@ from sleeper_nb.sql.found_rows import (
     value_column,
 )
 from sleeper_nb.sql.grammar import E, placed
+from sleeper_nb.sql.statement import Composition, GivenMap
 from sleeper_nb.table.searched_version import FoundRows, Place, SearchedVersion
 
 _Mask = npt.NDArray[np.bool_]

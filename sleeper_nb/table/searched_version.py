@@ -24,8 +24,8 @@ from sleeper_nb.query.queries import Queries
 from sleeper_nb.query.result import QueryResult
 from sleeper_nb.read.scan_plan import TableRows, plan_scan
 from sleeper_nb.sql.binding import BoundSource
-from sleeper_nb.sql.composition import Composition
 from sleeper_nb.sql.found_rows import ACTION, SOURCE_ROW, TARGET
+from sleeper_nb.sql.statement import Composition
 from sleeper_nb.table_at import TableAt
 from sleeper_nb.versions.resolve import Resolved
 

@@ -15,8 +15,7 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.sql_values import Given, Slice, Written
 from sleeper_nb.query import Queries
 from sleeper_nb.sql.binding import lookup_in
-from sleeper_nb.sql.composition import Around, Composition, GivenMap, Piece, QuotedName, in_brackets
-from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.statement import Around, Composition, GivenMap, Piece, QuotedName, Statement, in_brackets
 from sleeper_nb.sql.tokens import tokenize
 from sleeper_nb.sql.writes import read_writing_statement
 from tests.support.engines import ENGINES

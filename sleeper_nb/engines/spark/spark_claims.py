@@ -8,8 +8,7 @@ from typing import Final
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.sql_values import DIALECTS
-from sleeper_nb.sql.composition import Composition
-from sleeper_nb.sql.statement import SqlText, Statement
+from sleeper_nb.sql.statement import Composition, SqlText, Statement
 from sleeper_nb.sql.tokens import Token, spells, tokenize, unquote
 
 _CHANGE_SPARK: Final = frozenset({"CACHE", "CLEAR", "DECLARE", "REFRESH", "RESET", "SET", "UNCACHE", "USE"})

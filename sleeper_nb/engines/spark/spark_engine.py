@@ -13,8 +13,7 @@ from sleeper_nb.engines.engine import Capabilities, EngineName, EngineQuery, Eng
 from sleeper_nb.engines.spark.spark_claims import changes_spark, looks_like_spark, why_only_spark, why_spark_after
 from sleeper_nb.errors import InvalidInput, SessionClosed, SleeperError
 from sleeper_nb.sql.binding import Bound, BoundSource
-from sleeper_nb.sql.composition import Composition
-from sleeper_nb.sql.statement import SqlText, Statement
+from sleeper_nb.sql.statement import Composition, SqlText, Statement
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
