@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from sleeper_nb.catalog.catalog_base import TableEntry
 from sleeper_nb.clock import Retry
@@ -20,14 +19,10 @@ from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table_at import TableAt, version_of
 
 if TYPE_CHECKING:
+    from sleeper_nb.session.session import Session
     from sleeper_nb.table import Table
 
-if TYPE_CHECKING:
-    from sleeper_nb.session.session import Session
-
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 class TableOpener:
@@ -85,15 +80,6 @@ class TableOpener:
             if self.components.catalog.has_table(entry.id):
                 raise
             raise NotFound(f"no table {entry.name!r}", hint="it was deleted meanwhile") from None
-
-    def each(self, entries: Iterable[TableEntry], use: Callable[[OpenTable], T]) -> Iterator[T]:
-        """Yield the result of `use` for each table; a table that is deleted meanwhile is left out."""
-        for entry in entries:
-            try:
-                yield use(self.open(entry))
-            except NotFound:
-                if self.components.catalog.has_table(entry.id):
-                    raise
 
     def store(self, table_id: str, properties: TableProperties, kind: str | None = None) -> StateStore:
         """Return the state store of a table, always the same one; `kind` is its class when that is known."""
