@@ -32,7 +32,7 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.table_names import check_table_name
 from sleeper_nb.report import CONFIRM
 from sleeper_nb.session import creating
-from sleeper_nb.session.creating import NewTable, TableArguments, TableRequest
+from sleeper_nb.session.creating import TableArguments, TableRequest
 from sleeper_nb.session.maintenance_service import MaintenanceRound, MaintenanceService, Stop
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.table.configuring import check_fit, set_properties
@@ -101,9 +101,7 @@ class Administration:
             When the data has no such column, or it cannot be a row key.
         """
         choice = SchemaChoice(tuple(row_keys), types=types or {})
-        request = creating.TableRequest(
-            creating.NewTable("table"), None, data, choice, leaves, options=LoadOptions.of(options)
-        )
+        request = TableRequest("table", data=data, choice=choice, leaves=leaves, options=LoadOptions.of(options))
         return creating.estimated_split_points(self._tables, request)
 
     @checked
@@ -260,7 +258,7 @@ class Administration:
             plan_declaration(
                 each,
                 existing.get(each.name.casefold()),
-                lambda new: creating.planned(tables, _declared_table(new), new.schema),
+                lambda new: creating.planned(tables, _request_of(new), new.schema),
                 lambda old, settings: check_fit(settings, old.schema, parts),
             )
             for each in declarations_of(declared)
@@ -270,8 +268,7 @@ class Administration:
         for each in () if dry_run else plans:
             new = each.declared
             if each.action == "create":
-                request = TableRequest(_declared_table(new), new.schema, None, SchemaChoice())
-                creating.create_table(tables, request)
+                creating.create_table(tables, _request_of(new))
             elif each.action == "change":
                 set_properties(tables.named(new.name), each.changes)
         names = {each.declared.name.casefold() for each in plans}
@@ -285,5 +282,5 @@ class Administration:
         return MaintenanceService(self._tables, holder, stop, after_round)
 
 
-def _declared_table(declared: TableDeclaration) -> NewTable:
-    return NewTable(declared.name, declared.split_points, properties=declared.properties)
+def _request_of(declared: TableDeclaration) -> TableRequest:
+    return TableRequest(declared.name, declared.schema, declared.split_points, properties=declared.properties)

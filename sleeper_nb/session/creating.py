@@ -105,25 +105,11 @@ class TableArguments(LoadArguments, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class NewTable:
-    """A table to create, without its rows; parameters as of `Session.create_table`."""
-
-    name: str
-    split_points: Iterable[Any] | None = None
-    state_store: str | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
-    message: str | None = None
-    replaces: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class TableRequest:
     """What a user wants to create; parameters as of `Session.create_table`.
 
     Parameters
     ----------
-    new
-        The table, without its rows.
     schema
         None when it is made of the data, or is that of another table.
     data
@@ -138,10 +124,15 @@ class TableRequest:
         How the data is read and matched.
     """
 
-    new: NewTable
-    schema: Schema | None
-    data: Any
-    choice: SchemaChoice
+    name: str
+    schema: Schema | None = None
+    split_points: Iterable[Any] | None = None
+    state_store: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    message: str | None = None
+    replaces: bool = False
+    data: Any = None
+    choice: SchemaChoice = field(default_factory=SchemaChoice)
     leaves: int | None = None
     like: str | None = None
     options: LoadOptions = AS_IT_IS
@@ -150,27 +141,28 @@ class TableRequest:
     def of(cls, name: str, schema: Any, split_points: Iterable[Any] | None, arguments: TableArguments) -> TableRequest:
         """Return the request of a call with these arguments."""
         given: dict[str, Any] = dict(arguments)
-        data = given.pop("data", None)
-        has_schema = isinstance(schema, Schema)
-        new = NewTable(
+        data, has_schema = given.pop("data", None), isinstance(schema, Schema)
+        return cls(
             name,
+            schema if has_schema else None,
             split_points,
             given.pop("state_store", None),
             given.pop("properties", None) or {},
             given.pop("message", None),
             given.pop("or_replace", False),
+            data if schema is None or has_schema else schema,
+            SchemaChoice(
+                tuple(given.pop("row_keys", ())), tuple(given.pop("sort_keys", ())), given.pop("types", None) or {}
+            ),
+            given.pop("leaves", None),
+            given.pop("like", None),
+            LoadOptions.of(given),
         )
-        choice = SchemaChoice(
-            tuple(given.pop("row_keys", ())), tuple(given.pop("sort_keys", ())), given.pop("types", None) or {}
-        )
-        leaves, like = given.pop("leaves", None), given.pop("like", None)
-        rows = data if schema is None or has_schema else schema
-        return cls(new, schema if has_schema else None, rows, choice, leaves, like, LoadOptions.of(given))
 
     def check(self) -> None:
         """Raise `InvalidInput` when parts of it exclude each other, or one is missing."""
-        name = self.new.name
-        if self.leaves is not None and self.new.split_points is not None:
+        name = self.name
+        if self.leaves is not None and self.split_points is not None:
             raise InvalidInput(f"table {name!r} is given both leaves and split points", hint="give one of them")
         if self.schema is not None and self.choice != SchemaChoice():
             raise InvalidInput(f"table {name!r} is given both a schema and keys or types", hint="give one of them")
@@ -181,7 +173,7 @@ class TableRequest:
                 f"table {name!r} has neither columns nor data",
                 hint="give a schema, such as sl.Schema({'id': 'string'}), or data and row_keys",
             )
-        if self.leaves is not None and self.new.properties.get(SPLITS_FILE):
+        if self.leaves is not None and self.properties.get(SPLITS_FILE):
             raise InvalidInput(f"table {name!r} is given both leaves and {SPLITS_FILE}", hint="give one of them")
         if self.data is None and self.leaves is not None:
             raise InvalidInput("leaves are estimated from data, but none is given", hint="give split_points instead")
@@ -196,14 +188,14 @@ class _Target:
     publish: Callable[[PartitionTree, tuple[FileReference, ...], str | None], Snapshot]
 
 
-def planned(tables: TableOpener, new: NewTable, schema: Schema) -> tuple[TableProperties, PartitionTree]:
+def planned(tables: TableOpener, new: TableRequest, schema: Schema) -> tuple[TableProperties, PartitionTree]:
     """Return the properties and the partitions of a new table; raise when it cannot be created."""
     settings = _settings(tables, new, schema)
     points = initial_split_points(schema, new.split_points, settings, tables.storage)
     return settings, PartitionTree.from_split_points(schema, points, tables.components.clock.new_id)
 
 
-def _settings(tables: TableOpener, new: NewTable, schema: Schema) -> TableProperties:
+def _settings(tables: TableOpener, new: TableRequest, schema: Schema) -> TableProperties:
     """Return the properties of a new table, or of the table that it replaces; raise when they do not fit."""
     components = tables.components
     files = components.property_files
@@ -244,7 +236,7 @@ def _check_name_is_free(name: str, others: Iterable[str]) -> None:
         raise
 
 
-def _target(tables: TableOpener, new: NewTable, schema: Schema, settings: TableProperties) -> _Target:
+def _target(tables: TableOpener, new: TableRequest, schema: Schema, settings: TableProperties) -> _Target:
     if new.replaces and _exists(tables, new):
         return _replaced(tables, new, schema, settings)
     components, table_id = tables.components, tables.components.clock.new_id()[:TABLE_ID_DIGITS]
@@ -280,7 +272,7 @@ def _target(tables: TableOpener, new: NewTable, schema: Schema, settings: TableP
     return _Target(store, settings, publish)
 
 
-def _replaced(tables: TableOpener, new: NewTable, schema: Schema, settings: TableProperties) -> _Target:
+def _replaced(tables: TableOpener, new: TableRequest, schema: Schema, settings: TableProperties) -> _Target:
     """Return how a new version of an existing table, with another schema and other rows, is published.
 
     The new rows may have been made of the table's own, so it must not have changed meanwhile: an ingest would be lost.
@@ -324,8 +316,8 @@ def create_table(tables: TableOpener, request: TableRequest) -> tuple[HintParts,
             remember_files(store, sources, store.head().id)
             return (*(each.line for each in odd), *((note,) for note in (*notes, *left_out)))
     assert request.schema is not None  # noqa: S101 - checked above
-    settings, new_tree = planned(tables, request.new, request.schema)
-    _target(tables, request.new, request.schema, settings).publish(tree or new_tree, (), None)
+    settings, new_tree = planned(tables, request, request.schema)
+    _target(tables, request, request.schema, settings).publish(tree or new_tree, (), None)
     return ()
 
 
@@ -337,8 +329,8 @@ def plan_table(tables: TableOpener, request: TableRequest) -> CreatePlan:
             plan = _Load.of(tables, request, tree, sources).plan()
             return replace(plan, notes=(*plan.notes, *_left_out(sources)))
     assert request.schema is not None  # noqa: S101 - checked above
-    planned(tables, request.new, request.schema)
-    return CreatePlan(request.new.name, request.schema, 0, 0, replaces=_exists(tables, request.new))
+    planned(tables, request, request.schema)
+    return CreatePlan(request.name, request.schema, 0, 0, replaces=_exists(tables, request))
 
 
 def _as_its_model(tables: TableOpener, request: TableRequest) -> tuple[TableRequest, PartitionTree | None]:
@@ -359,11 +351,12 @@ def _like(tables: TableOpener, request: TableRequest) -> tuple[TableRequest, Par
     texts = {
         name: text for name, text in other.properties.processed_as(state.processing).texts.items() if name not in own
     }
-    keeps_its_own = request.new.replaces and _exists(tables, request.new)
-    kind = request.new.state_store or (None if keeps_its_own else other.properties[STATE_STORE])
-    new = replace(request.new, properties={**texts, **request.new.properties}, state_store=kind)
-    keeps_tree = new.split_points is None and request.leaves is None
-    return replace(request, schema=state.schema.as_new, new=new), state.tree if keeps_tree else None
+    keeps_its_own = request.replaces and _exists(tables, request)
+    kind = request.state_store or (None if keeps_its_own else other.properties[STATE_STORE])
+    properties = {**texts, **request.properties}
+    keeps_tree = request.split_points is None and request.leaves is None
+    like = replace(request, schema=state.schema.as_new, properties=properties, state_store=kind)
+    return like, state.tree if keeps_tree else None
 
 
 @contextlib.contextmanager
@@ -380,7 +373,7 @@ def _defined(found: Difference) -> Difference:
     return replace(found, hint=for_new_table(found.hint))
 
 
-def _exists(tables: TableOpener, new: NewTable) -> bool:
+def _exists(tables: TableOpener, new: TableRequest) -> bool:
     return tables.components.catalog.find_table(new.name) is not None
 
 
@@ -450,14 +443,14 @@ class _Load:
 
     def plan(self) -> CreatePlan:
         """Return what `run` would create; without row keys, the columns as possible keys."""
-        request, new = self._request, self._request.new
+        request = self._request
         size = loading.bytes_of(self._sources)
         problems = () if request.schema else request.choice.problems(self._columns)
         has_keys = request.schema is not None or bool(request.choice.row_keys)
         if problems or not has_keys:
             candidates = () if has_keys else self._candidates()
             return CreatePlan(
-                new.name,
+                request.name,
                 None,
                 None,
                 size,
@@ -467,17 +460,17 @@ class _Load:
                 odd_texts=self.odd_texts(),
             )
         schema = self._schema()
-        settings = _settings(self._tables, new, schema)
+        settings = _settings(self._tables, request, schema)
         found = self._planned(schema, settings)
         return CreatePlan(
-            new.name,
+            request.name,
             schema,
             found.rows,
             size,
             found.leaves,
             differences=tuple(map(_defined, found.differences)),
             columns=self._columns,
-            replaces=_exists(self._tables, new),
+            replaces=_exists(self._tables, request),
             notes=found.notes,
             odd_texts=self.odd_texts(),
         )
@@ -549,7 +542,7 @@ class _Load:
         Returns the table's store, and what to know of some of the files.
         """
         schema = self._schema()
-        target = _target(self._tables, self._request.new, schema, _settings(self._tables, self._request.new, schema))
+        target = _target(self._tables, self._request, schema, _settings(self._tables, self._request, schema))
         if self._in_bulk:
             self._run_in_bulk(schema, target)
             return target.store, ()
@@ -636,7 +629,7 @@ class _Load:
             f"row_keys=[{name!r}]" if as_they_are else f"row_keys=[{name!r}], by_name=True",
         )
         return InvalidInput(
-            f"table {self._request.new.name!r} needs row keys: the columns by which it is sorted",
+            f"table {self._request.name!r} needs row keys: the columns by which it is sorted",
             hint=(
                 f"{columns} {proposed}; choose with " if best else "choose with ",
                 choice,
@@ -677,8 +670,8 @@ class _Load:
         if self._given_tree is not None:
             return self._given_tree
         new_id = self._tables.components.clock.new_id
-        if self._request.new.split_points is not None or settings[SPLITS_FILE]:
-            points = initial_split_points(schema, self._request.new.split_points, settings, self._tables.storage)
+        if self._request.split_points is not None or settings[SPLITS_FILE]:
+            points = initial_split_points(schema, self._request.split_points, settings, self._tables.storage)
             return PartitionTree.from_split_points(schema, points, new_id)
         leaves = default_leaves(sample.rows) if self._request.leaves is None else self._request.leaves
         return even_tree(schema, sample.keys, leaves, new_id)
