@@ -290,7 +290,7 @@ ALTERED = [{"city": "oslo", "fare": 2.5, "tip": 0.5}, {"city": "rome", "fare": 1
 @pytest.mark.parametrize("kept", ["migration", "checkpoint"])
 def test_a_schema_file_that_only_the_log_replaces_is_found_and_written_again(tmp_path: Path, kept: str):
     with sl.connect(tmp_path) as session:
-        store = an_altered_table(session, LOG).store
+        store = an_altered_table(session, LOG)._store
         store.storage.delete(paths.schema(2))
     with sl.connect(tmp_path) as session:
         table = session.table("trips")

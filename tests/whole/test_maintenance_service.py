@@ -169,7 +169,7 @@ def test_a_table_that_fails_does_not_stop_the_others_and_is_tried_less_often(
     session: sl.Session, clock: ManualClock, tmp_path: Path
 ):
     broken, _ = full(session, "broken"), full(session, "trips")
-    for path in (tmp_path / "default" / broken.store.table_id).rglob("*-files.parquet"):
+    for path in (tmp_path / "default" / broken._store.table_id).rglob("*-files.parquet"):
         path.write_bytes(b"damaged")
     rounds: list[MaintenanceRound] = []
     with sl.connect(tmp_path, clock=clock) as another:
