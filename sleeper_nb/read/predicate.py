@@ -8,7 +8,7 @@ large, but never too small.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -20,7 +20,6 @@ import pyarrow as pa
 from sleeper_nb.model.keys import compared_key, key_after
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.model.sql_values import quoted_text
 
 ComparisonOperator = Literal["=", "<", "<=", ">", ">="]
 MOST_REGIONS = 1_000
@@ -99,36 +98,6 @@ def comparison_of(
         if column is not None and value is not UNKNOWN:
             return Comparison(column, as_read, value)
     return ALWAYS_TRUE
-
-
-@dataclass(frozen=True, slots=True)
-class ShiftedColumn:
-    """A column plus an offset, in whole numbers of some bits, which wrap; the offset minus it with `is_negated`."""
-
-    column: str
-    offset: int
-    is_negated: bool
-    bits: int
-
-    def compared(self, operator: ComparisonOperator, value: int) -> Predicate:
-        """Return what a row must meet for the shifted number to compare so with a value.
-
-        That is a comparison of the column; or the sum wraps to the side that the operator accepts.
-        """
-        least, greatest = -(1 << self.bits - 1), (1 << self.bits - 1) - 1
-        bound = self.offset - value if self.is_negated else value - self.offset
-        if not least <= bound <= greatest:
-            return ALWAYS_TRUE
-        parts: list[Predicate] = [Comparison(self.column, swapped(operator) if self.is_negated else operator, bound)]
-        too_large = self.offset >= 0 if self.is_negated else self.offset > 0
-        if too_large and operator in {"<", "<="}:  # sums above the greatest number wrap to the least ones
-            at = self.offset - greatest if self.is_negated else greatest - self.offset
-            parts.append(Comparison(self.column, "<" if self.is_negated else ">", at))
-        too_small = self.offset < -1 if self.is_negated else self.offset < 0
-        if too_small and operator in {">", ">="}:
-            at = self.offset - least if self.is_negated else least - self.offset
-            parts.append(Comparison(self.column, ">" if self.is_negated else "<", at))
-        return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
 
 def starts_with(column: str, prefix: str) -> Predicate:
@@ -217,54 +186,6 @@ def _values(each: ColumnPredicate) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedCondition:
-    """A condition on the rows of a table, as an engine's plan has it.
-
-    Parameters
-    ----------
-    text
-        For users; empty when the predicate says all of it.
-    predicate
-        What was understood of it.
-    is_join
-        Whether it is tested after the rows were read, such as that of a join.
-    """
-
-    text: str
-    predicate: Predicate
-    is_join: bool = False
-
-    def __str__(self) -> str:
-        return self.text or predicate_text(self.predicate)
-
-
-def predicate_text(predicate: Predicate) -> str:
-    """Return a predicate as a condition of SQL, for users."""
-    if isinstance(predicate, And | Or):
-        word = " AND " if isinstance(predicate, And) else " OR "
-        return word.join(f"({text})" if " OR " in text else text for text in map(predicate_text, predicate.parts))
-    if isinstance(predicate, IsNull):
-        return f"{predicate.column} IS NULL"
-    if isinstance(predicate, Comparison):
-        return f"{predicate.column} {predicate.operator} {_constant(predicate.value)}"
-    more = ", …" if len(predicate.values) > _MOST_SHOWN else ""
-    return f"{predicate.column} IN ({', '.join(map(_constant, predicate.values[:_MOST_SHOWN]))}{more})"
-
-
-def _constant(value: Any) -> str:
-    return f"{value}" if isinstance(value, int) else quoted_text(f"{value}")
-
-
-def can_prune(predicate: Predicate, columns: Container[str], schema: Schema) -> bool:
-    """Return whether a predicate can prune anything by row keys, or by columns with statistics."""
-    if isinstance(predicate, And):
-        return any(can_prune(part, columns, schema) for part in predicate.parts)
-    if isinstance(predicate, Or):
-        return all(can_prune(part, columns, schema) for part in predicate.parts)
-    return predicate.column in columns or inclusive_projection(predicate, schema) is not None
-
-
-@dataclass(frozen=True, slots=True)
 class PushedPredicates:
     """The predicates that an engine pushes down to the tables of a statement.
 
@@ -276,28 +197,11 @@ class PushedPredicates:
         Why nothing is known, for users; empty when the predicates are known.
     by_keys
         Which keys of other tables limit those of a table, for users.
-    conditions
-        The conditions on the rows of a table that the predicates were made of, also those that were not understood.
     """
 
     predicates: Mapping[str, Predicate]
     why_unknown: str = ""
     by_keys: Mapping[str, str] = field(default_factory=dict)
-    conditions: Mapping[str, tuple[PlannedCondition, ...]] = field(default_factory=dict)
-
-    def unused(self, name: str, columns: Container[str], schema: Schema, *, joins: bool) -> tuple[str, ...]:
-        """Return the conditions on the rows of a table that prune no file, for users.
-
-        Parameters
-        ----------
-        joins
-            Whether conditions of joins count; they never do where keys of a joined table were read.
-        """
-        conditions = (
-            each for each in self.conditions.get(name, ()) if not each.is_join or (joins and not self.by_keys)
-        )
-        unused = (str(each) for each in conditions if not can_prune(each.predicate, columns, schema))
-        return tuple(dict.fromkeys(unused))
 
     def and_keys(self, predicates: Mapping[str, Predicate], by_keys: Mapping[str, str]) -> PushedPredicates:
         """Return it with the predicates of joined keys for some of the tables that it knows."""
@@ -308,7 +212,7 @@ class PushedPredicates:
         return replace(self, predicates=both, by_keys={**self.by_keys, **by_keys})
 
 
-_MOST_SHOWN, _LONGEST_SHOWN = 3, 80
+_MOST_SHOWN = 3
 
 
 def regions_text(regions: Regions | None, schema: Schema) -> str:
@@ -320,15 +224,6 @@ def regions_text(regions: Regions | None, schema: Schema) -> str:
     more = len(regions) - _MOST_SHOWN
     shown = "; ".join(region.text(schema) for region in regions[:_MOST_SHOWN])
     return f"{shown}; and {more:,} more" if more > 0 else shown
-
-
-def unused_text(conditions: Sequence[str]) -> str:
-    """Return the conditions that prune no file, in readable form; "" for none."""
-    if not conditions:
-        return ""
-    shown = [text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…" for text in conditions]
-    more = f", and {len(shown) - _MOST_SHOWN:,} more" if len(shown) > _MOST_SHOWN else ""
-    return f"not used to skip files: {', '.join(shown[:_MOST_SHOWN])}{more}"
 
 
 def _both(left: Regions | None, right: Regions | None) -> Regions | None:

@@ -28,8 +28,8 @@ from sleeper_nb.model.snapshots import (
 )
 from sleeper_nb.model.sql_values import Dialect
 from sleeper_nb.model.times import TIME_HINT
-from sleeper_nb.read.file_statistics import value_columns_used, value_columns_with_statistics
-from sleeper_nb.read.predicate import Pruning, PushedPredicates, regions_text, unused_text
+from sleeper_nb.read.file_statistics import value_columns_used
+from sleeper_nb.read.predicate import Pruning, PushedPredicates, regions_text
 from sleeper_nb.read.read_rows import check_files
 from sleeper_nb.read.scan_plan import ScanPlan, TableRows
 from sleeper_nb.sql.dialects import RULES
@@ -237,9 +237,8 @@ def _pruned(
     keys = regions_text(pruning.regions, state.schema)
     if by_keys:
         keys = by_keys if pruning.regions is None else f"{keys} ({by_keys})"
-    unused = pushed.unused(name, value_columns_with_statistics(state), state.schema, joins=pruning.regions is None)
     of_columns = (f"files by their {each}" for each in value_columns_used(predicate, state))
-    keys = "; ".join(filter(None, [keys, *of_columns, unused_text(unused)]))
+    keys = "; ".join([keys, *of_columns])
     return replace(what, rows=what.rows.pruned(pruning), keys=keys)
 
 

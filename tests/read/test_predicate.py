@@ -20,10 +20,7 @@ from sleeper_nb.read.predicate import (
     IsNull,
     Or,
     Predicate,
-    ShiftedColumn,
-    can_prune,
     inclusive_projection,
-    predicate_text,
     starts_with,
 )
 
@@ -127,53 +124,3 @@ def test_a_product_of_too_many_regions_keeps_the_fewer_ones():
 
 
 small = st.integers(-128, 127)
-
-
-@given(small, small, st.booleans(), operators, small)
-def test_a_row_whose_sum_compares_meets_the_predicate_also_when_the_sum_wraps(
-    number, offset, is_negated, operator, value
-):
-    total = (offset - number if is_negated else number + offset) + 128 & 255
-    predicate = ShiftedColumn("v", offset, is_negated, bits=8).compared(operator, value)
-    assert not meets(Comparison("total", operator, value), {"total": total - 128}) or meets(predicate, {"v": number})
-
-
-@pytest.mark.parametrize(
-    ("shifted", "operator", "value", "predicate"),
-    [
-        (ShiftedColumn("k", 1, is_negated=False, bits=32), "=", 6, Comparison("k", "=", 5)),
-        (ShiftedColumn("k", 5, is_negated=True, bits=32), ">", 3, Comparison("k", "<", 2)),
-        (ShiftedColumn("k", 1, is_negated=False, bits=32), ">=", 3, Comparison("k", ">=", 2)),
-        (
-            ShiftedColumn("k", 1, is_negated=False, bits=32),
-            "<",
-            3,
-            Or((Comparison("k", "<", 2), Comparison("k", ">", 2**31 - 2))),
-        ),
-        (ShiftedColumn("k", 2**31 - 1, is_negated=False, bits=32), "=", LEAST, ALWAYS_TRUE),
-    ],
-)
-def test_a_sum_with_a_constant_is_a_comparison_of_the_column(shifted, operator, value, predicate):
-    assert shifted.compared(operator, value) == predicate
-
-
-@pytest.mark.parametrize(
-    ("predicate", "text", "is_used"),
-    [
-        (Comparison("k", "=", 5), "k = 5", True),
-        (Comparison("v", ">", 5), "v > 5", False),
-        (Comparison("d", ">", "it's"), "d > 'it''s'", True),
-        (Or((Comparison("k", "=", 5), ALWAYS_TRUE)), "k = 5 OR ", False),
-        (Or((Comparison("k", "=", 5), IsNull("d"))), "k = 5 OR d IS NULL", True),
-        (
-            And((Or((IsNull("v"), IsNull("k"))), Comparison("v", "<", 1))),
-            "(v IS NULL OR k IS NULL) AND v < 1",
-            False,
-        ),
-        (IsIn("s", ("a", "b", "c", "d")), "s IN ('a', 'b', 'c', …)", True),
-        (Comparison("k", "=", 2**31), "k = 2147483648", False),  # no key has that type
-    ],
-)
-def test_a_condition_is_shown_and_known_to_be_of_use(predicate, text, is_used):
-    assert predicate_text(predicate) == text
-    assert can_prune(predicate, {"d"}, SCHEMA) is is_used

@@ -23,7 +23,7 @@ from sleeper_nb.engines.duckdb.duckdb_pushdown import EmptyTable, push_down
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedStatement
 from sleeper_nb.engines.duckdb.dynamic_pruning import dynamic_pruning_of, large_tables
 from sleeper_nb.engines.duckdb.interrupts import fetched
-from sleeper_nb.engines.duckdb.parsed_predicates import parse_where, planned_conditions
+from sleeper_nb.engines.duckdb.parsed_predicates import parse_where
 from sleeper_nb.engines.duckdb.relations import name_rows
 from sleeper_nb.engines.duckdb.syntax_tree import set_moment
 from sleeper_nb.model.sql_values import quoted_name
@@ -99,30 +99,22 @@ class DuckDBPlanning:
             return plain
         try:
             with self._opened() as connection:
-                text, tables = self.judged.of(self.bound.statement).asked, tuple(self._stand_ins.values())
-                found = push_down(connection, text, self.values, tables)
+                text = self.judged.of(self.bound.statement).asked
+                found = push_down(connection, text, self.values, tuple(self._stand_ins.values()))
         except (duckdb.Error, RecursionError) as error:
             logger.debug("no partition is pruned, as DuckDB does not plan the statement: %s", error)
             return PushedPredicates({}, "DuckDB cannot plan the statement before it reads rows")
-        read = {name: each.table for name, each in self._stand_ins.items() if each.table in found.predicates}
-        return PushedPredicates(
-            {name: found.predicates[table] for name, table in read.items()},
-            conditions={name: found.conditions[table] for name, table in read.items()},
-        )
+        tables = {each.table: name for name, each in self._stand_ins.items()}
+        return PushedPredicates({tables[table]: predicate for table, predicate in found.items()})
 
     def _plain(self) -> PushedPredicates | None:
         """Return what the rows of the only table must meet, where the text alone says it."""
-        judged = self.judged.of(self.bound.statement)
-        selection = judged.selection
+        selection = self.judged.of(self.bound.statement).selection
         name = "" if selection is None else selection["from_table"]["table_name"]
         if selection is None or name not in self.bound.tables or len(self.bound.named) != 1:
             return None
         predicate = parse_where(selection, self.bound.tables[name].state.schema, self.values)
-        if predicate is None:
-            return None
-        return PushedPredicates(
-            {name: predicate}, conditions={name: planned_conditions(selection, judged.asked, predicate)}
-        )
+        return None if predicate is None else PushedPredicates({name: predicate})
 
     def _joined_keys(self) -> dict[str, tuple[ScanKeys, ...]]:
         """Return what the rows of each scan of a table must meet, by generated name; empty when that is not known."""

@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from itertools import chain
 from typing import Any, Final
 
 import duckdb
@@ -33,9 +32,7 @@ from sleeper_nb.read.predicate import (
     IsIn,
     IsNull,
     Or,
-    PlannedCondition,
     Predicate,
-    PushedPredicates,
     comparison_of,
     starts_with,
 )
@@ -90,7 +87,7 @@ class EmptyTable:
 
 def push_down(
     connection: duckdb.DuckDBPyConnection, text: str, values: Mapping[str, Any], tables: Sequence[EmptyTable]
-) -> PushedPredicates:
+) -> dict[str, Predicate]:
     """Return what the rows of each stand-in must meet, by its table's name; a stand-in that is not in it is not read.
 
     Parameters
@@ -110,17 +107,11 @@ def push_down(
         When DuckDB cannot plan the statement.
     """
     ((_, plan),) = fetched(connection, f"EXPLAIN (FORMAT json) {text}", dict(values) or None)
-    nodes, by_name = json.loads(plan), {table.table: table for table in tables}
-    scans: dict[str, list[tuple[PlannedCondition, ...]]] = {}
-    for name, conditions in _scans(nodes):
+    by_name, scans = {table.table: table for table in tables}, dict[str, list[Predicate]]()
+    for name, conditions in _scans(json.loads(plan)):
         if name in by_name:
-            scans.setdefault(name, []).append(_conditions(connection, conditions, by_name[name]))
-    predicates = {
-        name: Or(tuple(And(tuple(each.predicate for each in one)) for one in each)) for name, each in scans.items()
-    }
-    joins = _join_conditions(nodes)
-    conditions_of = {name: (*chain.from_iterable(each), *joins.get(name, ())) for name, each in scans.items()}
-    return PushedPredicates(predicates, conditions=conditions_of)
+            scans.setdefault(name, []).append(_read_all(connection, conditions, by_name[name].real_names))
+    return {name: Or(tuple(each)) for name, each in scans.items()}
 
 
 def predicate_of(connection: duckdb.DuckDBPyConnection, condition: str, schema: Schema) -> Predicate:
@@ -139,7 +130,7 @@ def predicate_of(connection: duckdb.DuckDBPyConnection, condition: str, schema: 
     except (duckdb.Error, RecursionError) as error:
         logger.debug("no partition is pruned by a condition: %s", error)
         return ALWAYS_TRUE
-    return found.predicates.get(table.table, ALWAYS_TRUE)
+    return found.get(table.table, ALWAYS_TRUE)
 
 
 def _scans(plan: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[str]]]:
@@ -170,60 +161,13 @@ def _joined(lines: Any) -> str:
     return lines if isinstance(lines, str) else "\n".join(map(str, lines))
 
 
-def _conditions(
-    connection: duckdb.DuckDBPyConnection, texts: Iterable[str], table: EmptyTable
-) -> tuple[PlannedCondition, ...]:
-    """Return some conditions on the rows of a table, with what is understood of each."""
-    parts, columns = [part for text in texts for part in _parts(text)], table.real_names
+def _read_all(connection: duckdb.DuckDBPyConnection, texts: Iterable[str], columns: Mapping[str, str]) -> Predicate:
+    """Return what is understood of some conditions, all of which the rows of a table meet."""
+    parts = [part for text in texts for part in _parts(text)]
     nodes = _trees(connection, parts)
     if nodes is None:
         nodes = [(_trees(connection, [part]) or [None])[0] for part in parts]
-    predicates = (ALWAYS_TRUE if node is None else _read(node, columns) for node in nodes)
-    return tuple(
-        PlannedCondition(_readable(part, columns), predicate) for part, predicate in zip(parts, predicates, strict=True)
-    )
-
-
-def _join_conditions(nodes: Sequence[dict[str, Any]]) -> dict[str, list[PlannedCondition]]:
-    """Return the conditions above the scans of a plan, by the name of each table that is scanned below them.
-
-    They name columns by their aliases, so they are for users only.
-    """
-    found: dict[str, list[PlannedCondition]] = {}
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        waiting += node.get("children", ())
-        if _is_scan(node) or _is_above_scan(node):
-            continue
-        conditions = [
-            PlannedCondition(f"{word}{_readable(part, {})}", ALWAYS_TRUE, is_join=True)
-            for key, word in (("Conditions", "join on "), ("Expression", ""))
-            for part in _parts(_joined(node.get("extra_info", {}).get(key, "")))
-        ]
-        for name in {name for name, _ in _scans([node])} if conditions else ():
-            found.setdefault(name, []).extend(conditions)
-    return found
-
-
-_WORD: Final = re.compile(r"\w+")
-_COMPUTED: Final = re.compile(r"#\d+")
-"""How a plan names a column that it computes."""
-
-
-def _readable(part: str, names: Mapping[str, str]) -> str:
-    """Return a condition with the real names of columns, without brackets around all of it, in one line."""
-    text = _COMPUTED.sub("…", " ".join(_WORD.sub(lambda word: names.get(word[0], word[0]), part).split()))
-    return text[1:-1] if text.startswith("(") and _closing(text) == len(text) - 1 else text
-
-
-def _closing(text: str) -> int:
-    depth = 0
-    for at, character in enumerate(text):
-        depth += {"(": 1, ")": -1}.get(character, 0)
-        if not depth:
-            return at
-    return -1
+    return And(tuple(ALWAYS_TRUE if node is None else _read(node, columns) for node in nodes))
 
 
 def _trees(connection: duckdb.DuckDBPyConnection, parts: Sequence[str]) -> list[Any] | None:

@@ -16,7 +16,6 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 
 from sleeper_nb.engines.duckdb.duckdb_pushdown import MOST_DIGITS, OPERATORS
-from sleeper_nb.engines.duckdb.syntax_tree import tree_nodes
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.read.predicate import (
     ALWAYS_TRUE,
@@ -26,7 +25,6 @@ from sleeper_nb.read.predicate import (
     IsIn,
     IsNull,
     Or,
-    PlannedCondition,
     Predicate,
     swapped,
 )
@@ -65,38 +63,6 @@ def _read(node: Mapping[str, Any], schema: Schema, values: Mapping[str, Any], *,
         return _PlainReader({_folded(each.name): each for each in schema.fields}, values, only_prunes).predicate(node)
     except (_NotPlain, RecursionError):
         return None
-
-
-def planned_conditions(selection: Mapping[str, Any], text: str, predicate: Predicate) -> tuple[PlannedCondition, ...]:
-    """Return the conditions of a statement, for users, with what was understood of each.
-
-    Parameters
-    ----------
-    selection, predicate
-        As given to and returned by `parse_where`.
-    text
-        The statement.
-    """
-    where = selection["where_clause"]
-    parts = [(where, predicate)]
-    if where["type"] == "CONJUNCTION_AND" and isinstance(predicate, And):
-        parts = list(zip(where["children"], predicate.parts, strict=True))
-    return tuple(condition for node, part in parts for condition in _planned(node, part, text))
-
-
-def _planned(node: Mapping[str, Any], part: Predicate, text: str) -> list[PlannedCondition]:
-    if _has_unused_part(part):
-        inner = [each for each in tree_nodes(node) if each.get("query_location_length")]
-        begin = min(each["query_location"] for each in inner)  # that of BETWEEN and IN lacks the column
-        end = max(each["query_location"] + each["query_location_length"] for each in inner)
-        written = text.encode()[begin:end].decode(errors="replace")
-        return [PlannedCondition(" ".join(written.split()), part)]
-    return [PlannedCondition("", each) for each in (part.parts if isinstance(part, And) else (part,))]
-
-
-def _has_unused_part(predicate: Predicate) -> bool:
-    """Return whether a predicate, or a part of it, stands for a condition that cannot skip files."""
-    return predicate == ALWAYS_TRUE or (isinstance(predicate, And | Or) and any(map(_has_unused_part, predicate.parts)))
 
 
 class _NotPlain(Exception):  # noqa: N818 - no error: the plan is asked

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS, type_text
@@ -31,13 +30,10 @@ from sleeper_nb.read.predicate import (
     IsIn,
     IsNull,
     Or,
-    PlannedCondition,
     Predicate,
     PushedPredicates,
-    ShiftedColumn,
     comparison_of,
     starts_with,
-    swapped,
 )
 from sleeper_nb.sql.statement import Statement
 
@@ -51,8 +47,7 @@ _OPERATORS: Final[Mapping[str, ComparisonOperator]] = {
     "EqualTo": "=", "EqualNullSafe": "=", "LessThan": "<", "LessThanOrEqual": "<=", "GreaterThan": ">",
     "GreaterThanOrEqual": ">=",
 }  # fmt: skip
-_BITS: Final[Mapping[str, int]] = {"integer": 32, "long": 64}
-_NUMBERS: Final = _BITS.keys()
+_NUMBERS: Final = frozenset({"integer", "long"})
 
 _LONGEST_IN: Final = "spark.sql.optimizer.inSetConversionThreshold"
 _CONDITIONS: Final = frozenset({"WHERE", "HAVING", "ON", "USING", "NATURAL", "QUALIFY"})
@@ -143,85 +138,27 @@ def push_down(frame: DataFrame, stand_ins: Mapping[str, EmptyFrame]) -> PushedPr
 
 def _pushed(plans: Sequence[JsonNode], stand_ins: Mapping[str, EmptyFrame], clock: _PlanClock) -> PushedPredicates:
     owners = {column: name for name, each in stand_ins.items() for column in each.columns}
-    scans: dict[str, list[list[PlannedCondition]]] = {}
-    joins: dict[str, list[PlannedCondition]] = {}
-    for columns, conditions, above in (leaf for each in plans for leaf in _leaves(each)):
+    scans: dict[str, list[Predicate]] = {}
+    for columns, conditions in (leaf for each in plans for leaf in _leaves(each)):
         name = next((owners[column] for column in columns if column in owners), None)
         if name is not None:
-            names = dict(zip(stand_ins[name].columns, stand_ins[name].names, strict=True))
-            real = {own: column for own, column in names.items() if column not in PLACES.names}  # no place tells keys
+            names = zip(stand_ins[name].columns, stand_ins[name].names, strict=True)
+            real = {own: column for own, column in names if column not in PLACES.names}  # no place tells keys
             reader = _Reader(real, clock)
-            parts = [part for condition in conditions for part in _parts(tree(condition))]
-            scans.setdefault(name, []).append(
-                [PlannedCondition(_text(each, names), reader.predicate(each)) for each in parts]
-            )
-            joins.setdefault(name, []).extend(PlannedCondition(each, ALWAYS_TRUE, is_join=True) for each in above)
-    return PushedPredicates(
-        {name: Or(tuple(And(tuple(each.predicate for each in one)) for one in each)) for name, each in scans.items()},
-        conditions={name: (*filter(_is_written, chain.from_iterable(scans[name])), *joins[name]) for name in scans},
-    )
+            parts = tuple(reader.predicate(tree(condition)) for condition in conditions)
+            scans.setdefault(name, []).append(And(parts))
+    return PushedPredicates({name: Or(tuple(each)) for name, each in scans.items()})
 
 
-def _leaves(plan: JsonNode) -> Iterator[tuple[list[str], list[Any], tuple[str, ...]]]:
-    """Yield the columns of each frame in a plan, the conditions directly above it, and the texts of all above these."""
-    waiting: list[tuple[JsonNode, list[Any], tuple[str, ...]]] = [(plan, [], ())]
+def _leaves(plan: JsonNode) -> Iterator[tuple[list[str], list[Any]]]:
+    """Yield the columns of each frame in a plan, and the conditions directly above it."""
+    waiting: list[tuple[JsonNode, list[Any]]] = [(plan, [])]
     while waiting:
-        node, conditions, above = waiting.pop()
+        node, conditions = waiting.pop()
         if node.kind == "LogicalRDD":
-            yield [attribute[0]["name"] for attribute in node.values["output"]], conditions, above
-        kept, left = [], conditions  # what stays here is tested after the rows were read
-        if node.kind == "Filter":
-            kept, left = [*conditions, node.values["condition"]], []
-        above = (*above, *_texts(left), *(f"join on {each}" for each in _texts(filter(None, [_join_of(node)]))))
-        waiting += [(child, kept, above) for child in node.inner]
-
-
-def _join_of(node: JsonNode) -> Any:
-    return node.values.get("condition") if node.kind == "Join" else None
-
-
-def _texts(conditions: Iterable[Any]) -> Iterator[str]:
-    return (_text(part, {}) for condition in conditions for part in _parts(tree(condition)))
-
-
-def _parts(condition: JsonNode) -> Iterator[JsonNode]:
-    """Yield the conditions that a condition joins by AND."""
-    if condition.kind != "And":
-        yield condition
-        return
-    for each in condition.inner:
-        yield from _parts(each)
-
-
-def _is_written(condition: PlannedCondition) -> bool:
-    """Return whether a condition may be one of the statement: Spark adds that columns are not null."""
-    return not condition.text.endswith(_NOT_NULL)
-
-
-_NOT_NULL: Final = " IS NOT NULL"
-_BETWEEN: Final[Mapping[str, str]] = {
-    "EqualTo": "=", "EqualNullSafe": "<=>", "LessThan": "<", "LessThanOrEqual": "<=", "GreaterThan": ">",
-    "GreaterThanOrEqual": ">=", "And": "AND", "Or": "OR", "Add": "+", "Subtract": "-", "Multiply": "*", "Divide": "/",
-    "Remainder": "%",
-}  # fmt: skip
-
-
-def _text(node: JsonNode, names: Mapping[str, str], *, inside: bool = False) -> str:
-    """Return an expression of a plan in readable form, with the real names of columns."""
-    if node.kind == "AttributeReference":
-        return names.get(node.values["name"], str(node.values["name"]))
-    if node.kind == "Literal":
-        value = node.values.get("value")
-        return f"'{value}'" if node.values.get("dataType") in ("string", "date", "timestamp") else f"{value}"
-    inner = [_text(each, names, inside=node.kind in _BETWEEN) for each in node.inner]
-    if node.kind in _BETWEEN and len(inner) == 2:
-        text = f"{inner[0]} {_BETWEEN[node.kind]} {inner[1]}"
-        return f"({text})" if inside else text
-    if node.kind in {"IsNull", "IsNotNull"}:
-        return f"{inner[0]}{_NOT_NULL if node.kind == 'IsNotNull' else ' IS NULL'}"
-    if node.kind == "In":
-        return f"{inner[0]} IN ({', '.join(inner[1:])})"
-    return f"{node.kind.lower()}({', '.join(inner)})"
+            yield [attribute[0]["name"] for attribute in node.values["output"]], conditions
+        kept = [*conditions, node.values["condition"]] if node.kind == "Filter" else []
+        waiting += [(child, kept) for child in node.inner]
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +183,6 @@ class _Reader:
             return And(parts) if node.kind == "And" else Or(parts)
         if node.inner and node.inner[0].kind == "CreateNamedStruct":
             return self._row_predicate(node)
-        if (of_sum := self._sum_predicate(node)) is not None:
-            return of_sum
         if node.kind in _OPERATORS:
             return comparison_of(
                 _OPERATORS[node.kind], *((self._column(each), self._value(each)) for each in node.inner)
@@ -264,34 +199,6 @@ class _Reader:
             values = tuple(self._value(each) for each in node.inner[1:])
             return ALWAYS_TRUE if UNKNOWN in values else IsIn(column, values)
         return ALWAYS_TRUE
-
-    def _sum_predicate(self, node: JsonNode) -> Predicate | None:
-        """Return the predicate that compares a sum of a column and a constant with constants; None of another."""
-        operator = _OPERATORS.get(node.kind, "=")
-        if node.kind in _OPERATORS:
-            (left, right), is_swapped = node.inner, node.inner[0].kind == "Literal"
-            operands = [right, left] if is_swapped else [left, right]
-            operator = swapped(operator) if is_swapped else operator
-        else:
-            operands = list(node.inner) if node.kind == "In" else []
-        shifted = self._shifted(operands[0]) if operands else None
-        values = [self._value(each) for each in operands[1:]]
-        if shifted is None or not all(isinstance(value, int) for value in values):
-            return None
-        return Or(tuple(shifted.compared(operator, value) for value in values))
-
-    def _shifted(self, node: JsonNode) -> ShiftedColumn | None:
-        """Return an expression that is a column of whole numbers plus or minus a constant of its type."""
-        if node.kind not in {"Add", "Subtract"}:
-            return None
-        left, right = node.inner
-        is_negated = node.kind == "Subtract" and right.kind == "AttributeReference"
-        column, constant = (left, right) if left.kind == "AttributeReference" else (right, left)
-        name, offset, kind = self._column(column), self._value(constant), column.values.get("dataType")
-        if name is None or not isinstance(offset, int) or kind not in _BITS or constant.values["dataType"] != kind:
-            return None
-        offset = -offset if node.kind == "Subtract" and not is_negated else offset
-        return ShiftedColumn(name, offset, is_negated, _BITS[kind])
 
     def _row_predicate(self, node: JsonNode) -> Predicate:
         """Return the predicate of ``(a, b) = (1, 'x')``, or of an ``IN`` of such rows."""

@@ -143,21 +143,6 @@ def test_a_day_that_there_is_not_is_named(session, day):
         session.sql(f"SELECT * FROM t WHERE day = '{day}'", engine="duckdb").to_arrow()
 
 
-@pytest.mark.parametrize(
-    ("condition", "keys"),
-    [
-        ("é > 5", "every key: no condition limits the row keys; not used to skip files: é > 5"),
-        ("k < -12 AND\n é<= 2.50", "k (-∞, -12); not used to skip files: é<= 2.50"),
-        ("(é > 5 OR k = 3) AND k > 0", "k [1, ∞); not used to skip files: é > 5 OR k = 3"),
-        ("day = '2026-01-05' AND é > 1", "every key: no condition limits the row keys; files by their day"),
-        ("k < 0 AND é BETWEEN 1 AND 2", "k (-∞, 0); not used to skip files: é BETWEEN 1 AND 2"),
-    ],
-)
-def test_what_is_not_used_to_skip_files_is_said_as_it_was_written(session, condition, keys):
-    (read,) = session.sql(f"SELECT v FROM t WHERE {condition}", engine="duckdb").cost().to_dict()["reads"]
-    assert read["keys"].startswith(keys)
-
-
 def test_a_sample_is_of_the_whole_table(session):
     whole = session.sql("SELECT count(*) AS n FROM t TABLESAMPLE 100 PERCENT WHERE k = 5", engine="duckdb")
     assert whole.to_arrow()["n"].to_pylist() == [1]
