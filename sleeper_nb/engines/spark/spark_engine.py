@@ -103,11 +103,10 @@ class SparkEngine:
         runtime = self.runtime()
 
         def frame(session: SparkSession) -> tuple[Bound, str, DataFrame]:
-            from sleeper_nb.engines.spark.spark_statement import SparkPlanning, SparkStatement
+            from sleeper_nb.engines.spark.spark_statement import SparkStatement
 
-            planning = SparkPlanning(query.bound, self._database, runtime.kept_frames(session), query.dry_run)
-            of = self._settings
-            return SparkStatement(planning, query.values, of.local_files, of.session_id).rows(query.why_whole)
+            kept, of = runtime.kept_frames(session), self._settings
+            return SparkStatement(query, self._database, kept, of.local_files, of.session_id).rows()
 
         read, keys, rows = runtime.run(frame, "query")
         sources = (each for each in read.by_name.values() if isinstance(each, BoundSource))

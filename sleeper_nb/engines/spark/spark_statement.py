@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.dynamic_pruning import dynamic_pruning_of, large_tables
-from sleeper_nb.engines.engine import EngineName
+from sleeper_nb.engines.engine import EngineName, EngineQuery
 from sleeper_nb.engines.spark import frames
 from sleeper_nb.engines.spark.frame_joins import joined_keys_in
 from sleeper_nb.engines.spark.gateway import frame_of_plan, java_class
@@ -33,58 +33,82 @@ from sleeper_nb.errors import DEEP_CHECK, InvalidInput, SleeperError
 from sleeper_nb.model.schema import is_utf8
 from sleeper_nb.read.predicate import PushedPredicates
 from sleeper_nb.read.scan_plan import TableRows
-from sleeper_nb.sql.binding import Bound, BoundSource
+from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
 from sleeper_nb.sql.references import lists_columns
 from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.tabular import tables_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _MOST_MOMENTS: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class SparkStatement:
     """A statement that Spark runs.
 
     Parameters
     ----------
-    planning
-        The statement, and what plans it.
-    values
-        Those of its parameters.
+    query
+        The statement, which reads whole tables, and the values of its parameters.
+    database
+        Reads the keys of small inputs.
+    kept
+        The frames that this Spark session has made before; also those that stand in for tables.
     local_files
         Whether it may read files of this machine.
     session_id
         Identifies the session, where several share one Spark.
     """
 
-    planning: SparkPlanning
-    values: Mapping[str, Any]
+    query: EngineQuery
+    database: Database
+    kept: KeptFrames
     local_files: bool
     session_id: str
 
-    def rows(self, why_whole: str = "") -> tuple[Bound, str, DataFrame]:
-        """Return the statement without what its plan excludes, which keys were read first, and its rows.
+    @cached_property
+    def _stand_ins(self) -> dict[str, EmptyFrame]:
+        """The empty frames that stand in for the tables, and for variables with rows in memory, by generated name."""
+        bound = self.query.bound
+        mark, found = bound.unused_mark, dict[str, EmptyFrame]()
+        for name, rows in bound.tables.items():
+            found[name] = EmptyFrame.of(len(found), rows.state.schema, mark, with_places=name in bound.with_places)
+        for name, what in bound.by_name.items():
+            if isinstance(what, BoundVariable) and what.spark_frame is None:
+                try:
+                    empty = frames.of_variable(self.kept.spark, replace(what, rows=what.to_arrow().slice(0, 0)))
+                except InvalidInput as error:  # which the statement itself raises after this
+                    logger.debug("no keys of %s are read first: %s", what, error)
+                    continue
+                found[name] = EmptyFrame.like(len(found), empty, mark)
+        return found
 
-        `why_whole` says why tables are read whole, without planning.
-        """
-        bound = self.planning.bound
+    def rows(self) -> tuple[Bound, str, DataFrame]:
+        """Return the statement without what its plan excludes, which keys were read first, and its rows."""
+        bound = self.query.bound
         for statement in bound.statements:
-            check_reads(self.planning.spark, statement, local_files=self.local_files)
-        why = why_whole or why_not_planned(bound.statements)
+            check_reads(self.kept.spark, statement, local_files=self.local_files)
+        why = self.query.why_whole or why_not_planned(bound.statements)
         if not why and is_command(bound.statement):  # which may change something, such as a variable, each time
             why = "the statement is a command of Spark"
         if not bound.tables or why:
             read = bound.pruned(PushedPredicates({}, why)) if bound.tables else bound
             return read, "", self._frame(read)
-        empty = self._frame(bound, self.planning.empty_frames())
-        if asks_for_time(empty):
+        stand_ins = self._stand_ins.items()
+        empty = self._frame(
+            bound, {name: self.kept.frame(each, partial(each.frame, self.kept.spark)) for name, each in stand_ins}
+        )
+        if _asks_for_time(empty):
             return self._at_one_moment(empty)
-        read, keys = self.planning.pruned(empty)
+        read, keys = self._pruned(empty)
         return read, keys, self._frame(read)
 
     def _at_one_moment(self, empty: DataFrame) -> tuple[Bound, str, DataFrame]:
@@ -93,23 +117,34 @@ class SparkStatement:
         The files are chosen before there is a frame of rows, whose time is later; what it needs then is compared with
         them.
         """
-        read, keys = self.planning.pruned(empty)
+        read, keys = self._pruned(empty)
         for _ in range(_MOST_MOMENTS):
-            now, empty_now = both_at_this_moment(self._frame(read), empty)
-            needed, keys_now = self.planning.pruned(empty_now)
-            if all(_has_all_files(read.tables[name], needed.tables[name]) for name in read.tables):
+            now, empty_now = _both_at_this_moment(self._frame(read), empty)
+            needed, keys_now = self._pruned(empty_now)
+            if all(set(needed.tables[name].plan.files) <= set(read.tables[name].plan.files) for name in read.tables):
                 return read, keys, now
             read, keys = needed, keys_now
-        read = self.planning.bound.pruned(PushedPredicates({}, "its conditions change with the time too fast"))
-        return read, "", at_this_moment(self._frame(read))
+        read = self.query.bound.pruned(PushedPredicates({}, "its conditions change with the time too fast"))
+        frame = self._frame(read)
+        return read, "", frame_of_plan(self.kept.spark, _at_now(frame, _analyzed(frame)))
+
+    def _pruned(self, empty: DataFrame) -> tuple[Bound, str]:
+        """Return the statement with less to read, and which keys were read for that; `empty` is over the stand-ins."""
+        with with_whole_lists(self.kept.spark):
+            pushed = push_down(empty, self._stand_ins)
+            read = self.query.bound.pruned(pushed)
+            if not large_tables(read, pushed):
+                return read, ""
+            joined = joined_keys_in(empty, self._stand_ins)
+        found = dynamic_pruning_of(read, joined, pushed)
+        return found.pruned(read, pushed, self.database, dry_run=self.query.dry_run)
 
     def _frame(self, bound: Bound, instead: Mapping[str, DataFrame] | None = None) -> DataFrame:
         """Return the rows of a bound statement, with frames `instead` of tables, by generated name."""
-        return self._of(bound, self.values, instead or {})
+        return self._of(bound, self.query.values, instead or {})
 
     def _of(self, bound: Bound, values: Mapping[str, Any], instead: Mapping[str, DataFrame]) -> DataFrame:
-
-        spark, named = self.planning.spark, dict[str, Any]()
+        spark, named = self.kept.spark, dict[str, Any]()
         for name, what in bound.named.items():
             if isinstance(what, Bound):
                 named[name] = self._of(what, {}, instead)
@@ -118,95 +153,33 @@ class SparkStatement:
             elif isinstance(what, BoundVariable):
                 named[name] = frames.of_variable(spark, what)
             elif isinstance(what.rows, TableRows):
-                named[name] = self._table(what, what.rows, with_comments=lists_columns(bound.statement, name))
+                rows = frames.data_frame(self.kept, what.rows.plan, what.storage, with_places=what.with_places)
+                is_listed = lists_columns(bound.statement, name)
+                named[name] = frames.commented(rows, what.rows.state.schema) if is_listed else rows
             else:
                 named[name] = frames.system_table(spark, what.rows)
-        return frames.query(self.planning.kept, bound.statement, named, values, session_id=self.session_id)
-
-    def _table(self, what: BoundSource, rows: TableRows, *, with_comments: bool) -> DataFrame:
-
-        read = frames.data_frame(self.planning.kept, rows.plan, what.storage, with_places=what.with_places)
-        return frames.commented(read, rows.state.schema) if with_comments else read
+        return frames.query(self.kept, bound.statement, named, values, session_id=self.session_id)
 
 
-def _has_all_files(read: TableRows, needed: TableRows) -> bool:
-    """Return whether a plan reads all that another plan of the same version needs."""
-    return set(needed.plan.files) <= set(read.plan.files)
+def _asks_for_time(frame: DataFrame) -> bool:
+    """Return whether a frame's plan, with the views in it, has a function of the time."""
+    plan = _analyzed(frame)
+    return not _at_now(frame, plan).fastEquals(plan)
 
 
-logger = logging.getLogger(__name__)
+def _both_at_this_moment(first: DataFrame, second: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Return two frames of a session with one time, that of this call."""
+    both = _at_now(first, _analyzed(first.crossJoin(second))).children()  # one plan, so that Spark takes the time once
+    return frame_of_plan(first.sparkSession, both.apply(0)), frame_of_plan(first.sparkSession, both.apply(1))
 
 
-@dataclass(frozen=True, eq=False)
-class SparkPlanning:
-    """What one statement is planned with.
-
-    Parameters
-    ----------
-    bound
-        The statement, which reads whole tables.
-    database
-        Reads the keys of small inputs.
-    kept
-        The frames that this Spark session has made before; also those that stand in for tables.
-    dry_run
-        Whether no row may be read.
-    """
-
-    bound: Bound
-    database: Database
-    kept: KeptFrames
-    dry_run: bool
-
-    @property
-    def spark(self) -> SparkSession:
-        return self.kept.spark
-
-    @cached_property
-    def stand_ins(self) -> dict[str, EmptyFrame]:
-        """The empty frames that stand in for the tables and variables, by generated name."""
-        mark, tables = self.bound.unused_mark, self.bound.tables
-        found = {
-            name: EmptyFrame.of(at, rows.state.schema, mark, with_places=name in self.bound.with_places)
-            for at, (name, rows) in enumerate(tables.items())
-        }
-        return found | _of_variables(self.spark, self.bound, len(found), mark)
-
-    def empty_frames(self) -> dict[str, DataFrame]:
-        return {name: self.kept.frame(each, partial(each.frame, self.spark)) for name, each in self.stand_ins.items()}
-
-    def pruned(self, empty: DataFrame) -> tuple[Bound, str]:
-        """Return the statement with less to read, and which keys were read for that, for users.
-
-        Parameters
-        ----------
-        empty
-            The statement over the empty frames.
-        """
-        with with_whole_lists(self.spark):
-            pushed = push_down(empty, self.stand_ins)
-            read = self.bound.pruned(pushed)
-            if not large_tables(read, pushed):
-                return read, ""
-            joined = joined_keys_in(empty, self.stand_ins)
-        return dynamic_pruning_of(read, joined, pushed).pruned(read, pushed, self.database, dry_run=self.dry_run)
+def _analyzed(frame: DataFrame) -> Any:
+    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark shows no plans, here and below
 
 
-def _of_variables(spark: SparkSession, bound: Bound, first: int, mark: str) -> dict[str, EmptyFrame]:
-    """Return stand-ins for variables with rows in memory, by generated name."""
-    stand_ins = {}
-    for at, (name, what) in enumerate(bound.by_name.items(), first):
-        if isinstance(what, BoundVariable) and what.spark_frame is None:
-            try:
-                rows = frames.of_variable(spark, replace(what, rows=what.to_arrow().slice(0, 0)))
-            except InvalidInput as error:  # which the statement itself raises after this
-                logger.debug("no keys of %s are read first: %s", what, error)
-                continue
-            stand_ins[name] = EmptyFrame.like(at, rows, mark)
-    return stand_ins
-
-
-T = TypeVar("T")
+def _at_now(frame: DataFrame, plan: Any) -> Any:
+    rule = java_class(frame.sparkSession, "org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime")
+    return rule.apply(plan)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -303,28 +276,3 @@ class SparkRows:
     def _run(self, action: Callable[[], T], description: str = "query") -> T:
         with self.placing():
             return self.runtime.run(lambda _: action(), description)
-
-
-def asks_for_time(frame: DataFrame) -> bool:
-    """Return whether a frame's plan, with the views in it, has a function of the time."""
-    plan = _analyzed(frame)
-    return not _at_now(frame, plan).fastEquals(plan)
-
-
-def at_this_moment(frame: DataFrame) -> DataFrame:
-    return frame_of_plan(frame.sparkSession, _at_now(frame, _analyzed(frame)))
-
-
-def both_at_this_moment(first: DataFrame, second: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Return two frames of a session with one time, that of this call."""
-    both = _at_now(first, _analyzed(first.crossJoin(second))).children()  # one plan, so that Spark takes the time once
-    return frame_of_plan(first.sparkSession, both.apply(0)), frame_of_plan(first.sparkSession, both.apply(1))
-
-
-def _analyzed(frame: DataFrame) -> Any:
-    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark shows no plans, here and below
-
-
-def _at_now(frame: DataFrame, plan: Any) -> Any:
-    rule = java_class(frame.sparkSession, "org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime")
-    return rule.apply(plan)
