@@ -44,7 +44,6 @@ from sleeper_nb.engines.spark.jvm_archive import ARCHIVE, archive_of, make_in_ba
 from sleeper_nb.engines.spark.kept_frames import KeptFrames
 from sleeper_nb.engines.spark.spark_errors import explain
 from sleeper_nb.engines.spark.spark_settings import (
-    IgnoredSetting,
     ignored_settings,
     logged_settings,
     own_settings,
@@ -127,7 +126,6 @@ class SparkRuntime:
         self._after_first_answer: Callable[[], object] | None = None
         self._maker: object = None
         self._lock = threading.RLock()
-        self._ignored: tuple[IgnoredSetting, ...] = ()
         self._start: OwnThread[SparkSession] | None = None
         self._is_starting = False
         if session is not None:
@@ -153,11 +151,6 @@ class SparkRuntime:
         if session is None or (self._jvm is not None and not self._jvm.alive):
             return False
         return getattr(session.sparkContext, "_jsc", None) is not None  # how PySpark itself tells
-
-    @property
-    def ignored(self) -> tuple[IgnoredSetting, ...]:
-        """The settings in which a session that was not started here differs; empty before the first use."""
-        return self._ignored
 
     def session(self) -> SparkSession:
         """Return the session, started first when there is none.
@@ -308,12 +301,10 @@ class SparkRuntime:
         """Work with a session as it is, and note the settings in which it differs from one started here."""
         silence_query_context()
         if self.started:
-            self._ignored = ignored_settings(session, self._config)
-            names = [setting.name for setting in self._ignored]
+            names = sorted(ignored_settings(session, self._config))
             logger.info("uses the Spark session of this process; settings that differ: %s", " ".join(names) or "none")
-            requested = "; ".join(str(setting) for setting in self._ignored if setting.name in self._config)
-            if requested:
-                self._progress.finish(f"Spark runs already, and ignores {requested}")
+            if requested := [name for name in names if name in self._config]:
+                self._progress.finish(f"Spark runs already, and ignores {', '.join(requested)}")
             equip_workers(session)
             self._on_session(session)
 
@@ -333,7 +324,7 @@ class SparkRuntime:
             self._jvm.stop()
         if self._shared is not None:
             self._shared.leave(self)
-        self._session, self._jvm, self._shared, self._ignored = None, None, None, ()
+        self._session, self._jvm, self._shared = None, None, None
         self._after_first_answer, self._kept_frames = None, None
 
     def _new_session(self) -> SparkSession:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -36,42 +34,12 @@ _LOGGED: Final = (
     "spark.master", "spark.driver.memory", ARCHIVE, "spark.sql.shuffle.partitions", "spark.local.dir", PUSHDOWN,
 )  # fmt: skip
 """Settings whose values go into a log; of all others only the names, as a value may be a secret."""
-_SECRET: Final = re.compile(r"secret|password|token|access.?key|credential", re.IGNORECASE)
-"""Names of settings whose values are shown nowhere; Spark itself hides some of these."""
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoredSetting:
-    """A setting that an existing session has with another value than the one wanted.
-
-    Parameters
-    ----------
-    name
-        The setting: ``"spark.sql.session.timeZone"``.
-    wanted
-        The value that a session started here would have.
-    actual
-        The session's value; None when it has none.
-    """
-
-    name: str
-    wanted: str = field(repr=False)
-    actual: str | None = field(repr=False)
-
-    def __str__(self) -> str:
-        if _SECRET.search(self.name):
-            return f"{self.name} (the session has another value)"
-        return f"{self.name}={self.wanted} (the session has {self.actual})"
-
-
-def ignored_settings(session: SparkSession, config: Mapping[str, str]) -> tuple[IgnoredSetting, ...]:
+def ignored_settings(session: SparkSession, config: Mapping[str, str]) -> tuple[str, ...]:
     """Return the settings in which an existing session differs from one that is started here with `config`."""
-    ignored = []
-    for name, wanted in {**_WANTED, **config}.items():
-        actual = session.conf.get(name, None)
-        if actual != wanted and name not in _OURS_ONLY:
-            ignored.append(IgnoredSetting(name, wanted, actual))
-    return tuple(ignored)
+    wanted = {**_WANTED, **config}
+    return tuple(name for name in wanted.keys() - _OURS_ONLY if session.conf.get(name, None) != wanted[name])
 
 
 def own_settings(folder: Path, config: Mapping[str, str]) -> dict[str, str]:
