@@ -321,9 +321,6 @@ class ClaimingEngine(Engine, Protocol):
         With `ask`, the engine is asked which functions it has.
         """
 
-    def seems_to_own(self, sql: SqlText | Composition) -> bool:
-        """Return whether a statement looks like one in this engine's SQL."""
-
     def own_names(self) -> frozenset[str]:
         """Return the names, in lower case, of the views of the engine's own session; none before it has started."""
 

@@ -116,7 +116,10 @@ class Queries:
             except (InvalidInput, NotFound) as error:
                 chosen = self._claimed_after(error, text, ask=True)
                 if chosen is None:
-                    self._suggest_other(error, text)
+                    if "No function matches" in error.message:  # another may have the function with other arguments
+                        other = self.engines.others[0]
+                        named = f"; if it is in {other.title}'s SQL, name the engine: ", _name_engine(other.name)
+                        error.hint = (*error.hint_parts, *named)
                     raise
         logger.info("%s runs the statement: %s", self.engines[chosen.name].title, chosen.why)
         return run(chosen)
@@ -143,17 +146,6 @@ class Queries:
         except SleeperError as error:
             logger.info("%s runs the statement, as %s does not: %s", default.title, title, error)
         return run(ChosenEngine(default.name, f"{chosen.why}, but {title} does not run it"))
-
-    def _suggest_other(self, error: SleeperError, text: SqlText | Composition) -> None:
-        """Say in the hint of an engine's error that another may read the statement, unless it says what to do."""
-        if not error.message.startswith(f"{self.engines.default.title}: "):
-            return
-        for each in self.engines.others:
-            named = f"if it is in {each.title}'s SQL, name the engine: ", _name_engine(each.name)
-            if "No function matches" in error.message:  # the other may have the function with other arguments
-                error.hint = (*error.hint_parts, "; ", *named)
-            elif not error.hint_parts and each.seems_to_own(text):
-                error.hint = named
 
     @property
     def _kept_views(self) -> MutableMapping[str, Statement]:

@@ -195,7 +195,6 @@ def test_a_statement_is_checked_and_claimed_without_starting_anything(tmp_path: 
             assert engine.name != engines.default.name
             assert engine.own_names() == frozenset()
             assert engine.claim(SqlText("SELECT 1"), {}) == ""
-            assert not engine.seems_to_own(SqlText("SELECT 1"))
         assert engines.spark.started is None
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.sql_values import DIALECTS
 from sleeper_nb.sql.statement import Composition, SqlText, Statement
-from sleeper_nb.sql.tokens import Token, spells, tokenize, unquote
+from sleeper_nb.sql.tokens import Token, spells, unquote
 
 _CHANGE_SPARK: Final = frozenset({"CACHE", "CLEAR", "DECLARE", "REFRESH", "RESET", "SET", "UNCACHE", "USE"})
 """How statements begin that change the Spark session; DuckDB would refuse them."""
@@ -129,20 +129,3 @@ def _kept(tokens: Sequence[Token], views: Container[str]) -> str:
 def changes_spark(statement: Statement) -> bool:
     """Return whether a statement changes the Spark session, or a view."""
     return statement.words()[:1] in {(word,) for word in (*_CHANGE_SPARK, "CREATE", "DROP")}
-
-
-_OF_SPARK: Final = frozenset({
-    "ANTI", "CLUSTER", "DISTRIBUTE", "DIV", "EXPLODE", "LATERAL", "NAMED_STRUCT", "POSEXPLODE", "RLIKE", "SEMI", "SORT",
-    "STRING", "TRANSFORM",
-})  # fmt: skip
-"""Words by which a statement looks like one of Spark's SQL."""
-
-
-def looks_like_spark(text: SqlText | Composition) -> bool:
-    """Return whether a statement looks like one of Spark's SQL."""
-    texts = [each.text for each in text.written] if isinstance(text, Composition) else [text.text]
-    try:
-        tokens = [token for each in texts for token in tokenize(each, dialect="spark")]
-    except InvalidInput:
-        return False
-    return any(token.word in _OF_SPARK or token.text.startswith("`") for token in tokens)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.engine import Capabilities, EngineName, EngineQuery, EngineSettings, ScanRows, TaskLoad
-from sleeper_nb.engines.spark.spark_claims import changes_spark, looks_like_spark, why_only_spark, why_spark_after
+from sleeper_nb.engines.spark.spark_claims import changes_spark, why_only_spark, why_spark_after
 from sleeper_nb.errors import InvalidInput, SessionClosed, SleeperError
 from sleeper_nb.sql.binding import Bound, BoundSource
 from sleeper_nb.sql.statement import Composition, SqlText, Statement
@@ -122,9 +122,6 @@ class SparkEngine:
         self, error: SleeperError, sql: SqlText | Composition, views: Mapping[str, Statement], *, ask: bool
     ) -> str:
         return why_spark_after(error, sql, partial(self._views, views), self._has_function if ask else lambda _: False)
-
-    def seems_to_own(self, sql: SqlText | Composition) -> bool:
-        return looks_like_spark(sql)
 
     def own_names(self) -> frozenset[str]:
         spark = self.started
