@@ -53,7 +53,6 @@ from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType
 
 logger = logging.getLogger(__name__)
 
@@ -367,40 +366,6 @@ def system_table(spark: SparkSession, rows: SystemRows) -> DataFrame:
 def of_arrow(spark: SparkSession, rows: pa.Table) -> DataFrame:
     # PySpark fails at a list, struct or map of a table without any batch
     return spark.createDataFrame(rows if rows.num_rows else rows.schema.empty_table())
-
-
-def as_arrow_has_it(rows: DataFrame) -> DataFrame:
-    """Return rows with the texts of intervals for which Spark gives Arrow no values: those of months."""
-    from pyspark.sql import functions as f
-
-    texts = [_has_months(field.dataType) for field in rows.schema.fields]
-    if not any(texts):
-        return rows
-    numbered = rows.toDF(*(f"_{at}" for at in range(len(texts))))  # several columns can have one name
-    return numbered.select(
-        *(
-            (f.col(own).cast("string") if is_text else f.col(own)).alias(name)
-            for own, is_text, name in zip(numbered.columns, texts, rows.columns, strict=True)
-        )
-    )
-
-
-def _has_months(kind: DataType) -> bool:
-    from pyspark.sql.types import (
-        ArrayType,
-        CalendarIntervalType,
-        MapType,
-        StructType,
-        YearMonthIntervalType,
-    )
-
-    if isinstance(kind, ArrayType):
-        return _has_months(kind.elementType)
-    if isinstance(kind, MapType):
-        return _has_months(kind.keyType) or _has_months(kind.valueType)
-    if isinstance(kind, StructType):
-        return any(_has_months(field.dataType) for field in kind.fields)
-    return isinstance(kind, CalendarIntervalType | YearMonthIntervalType)
 
 
 def of_variable(spark: SparkSession, variable: BoundVariable) -> DataFrame:
