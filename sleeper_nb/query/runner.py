@@ -103,7 +103,8 @@ class Runner:
         self._check_variables(bound)
         planned = self.engines[self.engine].plan(EngineQuery(bound, values, self.dry_run))
         notes = " · ".join(filter(None, (planned.keys or note, *planned.notes)))
-        origin = replace(self._origin(planned.read, notes), engine=self._chosen_for(planned.read))
+        read, names = planned.read, tuple(map(str, planned.read.variables))
+        origin = QueryOrigin(read.sources, self._chosen_for(read), self.began, self.clock, notes, names)
         return QueryResult(planned.run(), origin, self.engines)
 
     def _chosen_for(self, bound: Bound) -> ChosenEngine:
@@ -126,7 +127,3 @@ class Runner:
             if owner is not None and owner.name != self.engine:
                 why = f"{each.name} is a {owner.title} DataFrame"
                 raise BetterElsewhere(ChosenEngine(owner.name, why), if_it_can=False)
-
-    def _origin(self, bound: Bound, note: str) -> QueryOrigin:
-        names = tuple(map(str, bound.variables))
-        return QueryOrigin(bound.sources, self.chosen, self.began, self.clock, note, names)

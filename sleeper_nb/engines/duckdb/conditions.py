@@ -296,7 +296,8 @@ def _bind(
     try:
         connection.sql(_select(text))
         kind = str(connection.sql(f'SELECT (\n{text}\n) FROM "{_ROWS}"').types[0])  # noqa: S608
-        types = {name.casefold(): str(of) for name, of in _types(connection)}
+        shown = connection.sql(f'FROM "{_ROWS}"')
+        types = {name.casefold(): str(of) for name, of in zip(shown.columns, shown.types, strict=True)}
     except duckdb.Error as error:
         raise _translated("read", text, error, names) from error
     if kind not in {"BOOLEAN", '"NULL"'}:
@@ -307,11 +308,6 @@ def _bind(
             connection.sql(f"SELECT CAST($value AS {of})", params={"value": value}).fetchall()
         except duckdb.Error as error:
             raise _no_value_error(text, value, of) from error
-
-
-def _types(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Any]]:
-    rows = connection.sql(f'FROM "{_ROWS}"')
-    return zip(rows.columns, rows.types, strict=True)
 
 
 def _literals(nodes: Iterable[Mapping[str, Any]], types: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,6 @@ import logging
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from sleeper_nb.clock import Clock
@@ -185,20 +184,15 @@ def _planning() -> duckdb.DuckDBPyConnection:
 def _opened(**settings: int) -> duckdb.DuckDBPyConnection:
     import duckdb
 
-    config = {**_CONFIG, **settings, "temp_directory": str(_spill_folder())}
+    # for data that does not fit into memory: DuckDB creates it when needed, and deletes it. It lets statements open all
+    # files of that folder, which by default is ``.tmp`` in the current folder
+    spilled = cache_folder() / f"duckdb-{Clock().new_id()}"
+    config = {**_CONFIG, **settings, "temp_directory": str(spilled)}
     connection = duckdb.connect(":memory:", config=config)
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     # the type of a column is the table's: GeoParquet's footer would make GEOMETRY of bytes, which are others then
     connection.execute("SET GLOBAL enable_geoparquet_conversion = false")
     return connection
-
-
-def _spill_folder() -> Path:
-    """Return a folder for data that does not fit into memory; DuckDB creates it when needed, and deletes it.
-
-    DuckDB lets statements open all files of that folder, which by default is ``.tmp`` in the current folder.
-    """
-    return cache_folder() / f"duckdb-{Clock().new_id()}"
 
 
 def _confined(folders: frozenset[str], files: list[str], *, keeps_footers: bool = False) -> duckdb.DuckDBPyConnection:

@@ -210,13 +210,18 @@ def judged(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query
     explain = "".join(f"{token.text} " for token in statement.tokens[:end])  # without comments between the words
     explained = statement.after(end) if end else statement
     _check_beginning(explained)
-    tree = _tree(connection, explained.text)
+    try:
+        tree = syntax_tree(connection, explained.text)
+    except RecursionError as error:
+        raise InvalidInput("the statement is nested too deeply", hint="use WITH, or IN instead of many ORs") from error
     if tree.get("error_type") == "parser":
         with undisturbed():
             connection.extract_statements(explained.text)  # raises, and says where
     if tree["error"]:
         return _without_tree(connection, explain, explained)
-    _check_count(tree["statements"])
+    if len(tree["statements"]) != 1:
+        problem = "there is more than one statement" if tree["statements"] else "there is no query"
+        raise InvalidInput(problem, hint=NOT_ALONE)
     nodes = tree_nodes(tree)
     names = frozenset(map(last_name, nodes))
     files, parameters = _files(nodes)
@@ -259,19 +264,6 @@ def _check_beginning(statement: Statement) -> None:
     first = next((token for token in statement.tokens if token.symbol != "("), statement.tokens[0])
     if first.word in _CHANGES:
         raise no_query_begins_with(statement)
-
-
-def _tree(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
-    try:
-        return syntax_tree(connection, text)
-    except RecursionError as error:
-        raise InvalidInput("the statement is nested too deeply", hint="use WITH, or IN instead of many ORs") from error
-
-
-def _check_count(statements: list[Any]) -> None:
-    if len(statements) != 1:
-        problem = "there is no query" if not statements else "there is more than one statement"
-        raise InvalidInput(problem, hint=NOT_ALONE)
 
 
 def _files(nodes: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], tuple[str, ...]]:

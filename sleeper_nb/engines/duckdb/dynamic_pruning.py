@@ -72,22 +72,17 @@ class DynamicPruning:
     of_tables: Mapping[str, tuple[_KeysOfScan, ...]]
     rows: Mapping[str, TableRows]
 
-    def planned(self, pushed: PushedPredicates) -> PushedPredicates:
-        """Return the predicates, with the keys that a run would read first named; no row is read."""
-        texts = {table: f"keys of {_names(found)} would be read first" for table, found in self.of_tables.items()}
-        return pushed.and_keys({}, texts)
-
     def pruned(self, bound: Bound, pushed: PushedPredicates, database: Database, *, dry_run: bool) -> tuple[Bound, str]:
         """Return a statement that reads less by the keys, and how many they are, for users; a dry run reads none."""
         if not self.of_tables:
             return bound, ""
         if dry_run:
-            return bound.pruned(self.planned(pushed)), ""
-        pushed, note = self.read(pushed, database)
-        return bound.pruned(pushed), note
-
-    def read(self, pushed: PushedPredicates, database: Database) -> tuple[PushedPredicates, str]:
-        """Read the keys; return the predicates with them, and how many keys they are, for users."""
+            names = {
+                table: ", ".join(dict.fromkeys(source.shown for source in _sources(found)))
+                for table, found in self.of_tables.items()
+            }
+            texts = {table: f"keys of {each} would be read first" for table, each in names.items()}
+            return bound.pruned(pushed.and_keys({}, texts)), ""
         values: dict[_Source, _Values] = {}
         sources = {each: None for found in self.of_tables.values() for each in _sources(found)}
         with closing(database.connect()) as connection:
@@ -97,7 +92,7 @@ class DynamicPruning:
         for table, scans in self.of_tables.items():
             predicates[table] = _affordable_predicate(scans, values, self.rows[table])
             texts[table] = _counts(_sources(scans), values)
-        return pushed.and_keys(predicates, texts), _counts(list(sources), values)
+        return bound.pruned(pushed.and_keys(predicates, texts)), _counts(sources, values)
 
 
 def large_tables(bound: Bound, pushed: PushedPredicates) -> dict[str, ScanPlan]:
@@ -236,10 +231,6 @@ def _sources(scans: Iterable[_KeysOfScan]) -> list[_Source]:
     return list(dict.fromkeys(source for keys in scans for _, sources in keys for source in sources))
 
 
-def _names(scans: Iterable[_KeysOfScan]) -> str:
-    return ", ".join(dict.fromkeys(source.shown for source in _sources(scans)))
-
-
 def _counts(sources: Iterable[_Source], values: Mapping[_Source, _Values]) -> str:
     return ", ".join(dict.fromkeys(f"keys of {source.shown}: {values[source].text}" for source in sources))
 
@@ -251,7 +242,12 @@ def _affordable_predicate(
     schema, tree, partitions = rows.state.schema, rows.state.tree, len(rows.plan.leaves)
     alternatives = tuple(scans)
     for most in _RUNS:
-        predicate = Or(tuple(_predicate_of_scan(keys, values, most) for keys in alternatives))
+        predicate = Or(
+            tuple(
+                And(tuple(_predicate_of_key(key, [values[each] for each in sources], most) for key, sources in keys))
+                for keys in alternatives
+            )
+        )
         regions = inclusive_projection(predicate, schema)
         if regions is None:
             return ALWAYS_TRUE
@@ -261,10 +257,6 @@ def _affordable_predicate(
         if 2 * len(reached) > partitions:
             break  # fewer ranges reach even more
     return ALWAYS_TRUE
-
-
-def _predicate_of_scan(keys: _KeysOfScan, values: Mapping[_Source, _Values], most: int) -> Predicate:
-    return And(tuple(_predicate_of_key(key, [values[source] for source in sources], most) for key, sources in keys))
 
 
 def _predicate_of_key(key: Field, found: Sequence[_Values], most: int) -> Predicate:

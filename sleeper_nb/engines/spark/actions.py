@@ -146,7 +146,8 @@ class WatchedAction(Generic[T]):
         tracker = context.statusTracker()
         try:
             while not self.ended.is_set() and not self._cancel.wait(_POLL_SECONDS):
-                self.done, self.total = _tasks(tracker, self._tag)
+                stages = _stages(tracker, self._tag).values()
+                self.done, self.total = sum(s.numCompletedTasks for s in stages), sum(s.numTasks for s in stages)
                 self.waiting = self.done == 0 < self.total and not _has_workers(context)
             # Repeatedly: an action may submit another job after one was cancelled. Also after success: Spark may find
             # an answer while a stage that it does not need still runs.
@@ -242,12 +243,6 @@ def any_stage_again(context: SparkContext) -> bool:
     """
     stages = _stages(context.statusTracker(), context.getLocalProperty("spark.jobGroup.id") or "")
     return any(stage.currentAttemptId > 0 for stage in stages.values())
-
-
-def _tasks(tracker: StatusTracker, tag: str) -> tuple[int, int]:
-    """Return how many of how many tasks are done, over all stages of the group's jobs."""
-    stages = _stages(tracker, tag).values()
-    return sum(info.numCompletedTasks for info in stages), sum(info.numTasks for info in stages)
 
 
 def _running(tracker: StatusTracker, tag: str) -> int:

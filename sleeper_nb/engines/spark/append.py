@@ -39,6 +39,7 @@ from sleeper_nb.load.row_checks import (
     no_rows_judged,
     opened_checks,
 )
+from sleeper_nb.load.sorted_runs import packed
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.load_hints import for_table
 from sleeper_nb.model.partitions import PartitionTree
@@ -166,7 +167,7 @@ class AppendWriter(DataSourceArrowWriter):
                 for rows in _runs(iterator, self.plan.schema, checks):
                     judged = judged.plus(checks.judged(rows))
                     if rows.nbytes <= HANDED_OVER_BYTES:
-                        handed_over = _packed(rows)
+                        handed_over = bytes(packed(rows))
                     else:
                         references += self.plan.write_files(rows)
         except BaseException as error:
@@ -221,7 +222,7 @@ class AppendWriter(DataSourceArrowWriter):
                 report.refusal.hint = for_table(report.refusal.hint_parts, table)
                 raise report.refusal
         check_seen(self.plan.storage, {r.filename for report in reports for r in report.references})
-        few = [_unpacked(report.rows) for report in reports if report.rows]
+        few = [pa.ipc.open_stream(report.rows).read_all() for report in reports if report.rows]
         if few:
             yield from self.plan.write_files(pa.concat_tables(few))
 
@@ -280,15 +281,3 @@ def _runs(batches: Iterator[pa.RecordBatch], schema: Schema, checks: OpenedCheck
             waiting, size = [], 0
     if waiting:
         yield pa.concat_tables(waiting)
-
-
-def _packed(rows: pa.Table) -> bytes:
-    stream = pa.BufferOutputStream()
-    with pa.ipc.new_stream(stream, rows.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-        writer.write_table(rows)
-    return bytes(stream.getvalue())
-
-
-def _unpacked(rows: bytes) -> pa.Table:
-    with pa.ipc.open_stream(rows) as reader:
-        return reader.read_all()

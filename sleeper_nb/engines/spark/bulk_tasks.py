@@ -229,13 +229,11 @@ def _stored(batches: Iterable[pa.RecordBatch], spool: Spool) -> dict[tuple[int, 
     return {part: [tuple(sorted(run, key=of_first)) for run in each.values()] for part, each in runs.items()}
 
 
-def _result_fields() -> list[Field]:
-    whole = [Field(name, FieldType("long")) for name in ("leaf", "leaf_rows", "attempt", "rows", "bytes")]
-    texts = [Field(name, FieldType("string")) for name in ("filename", "checksum", "statistics", "min_key", "max_key")]
-    return [*whole, *texts, Field("judged", FieldType("bytearray"))]
-
-
-_RESULT_FIELDS: Final = _result_fields()
+_RESULT_FIELDS: Final = (
+    *[Field(name, FieldType("long")) for name in ("leaf", "leaf_rows", "attempt", "rows", "bytes")],
+    *[Field(name, FieldType("string")) for name in ("filename", "checksum", "statistics", "min_key", "max_key")],
+    Field("judged", FieldType("bytearray")),
+)
 RESULT_DDL: Final = columns_text(_RESULT_FIELDS)
 """Spark's columns of `result`; keys are JSON, as PySpark returns timestamps in the time zone of this process."""
 

@@ -6,7 +6,6 @@ keys.
 
 from __future__ import annotations
 
-import logging
 import pickle
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +25,7 @@ from sleeper_nb.load.ingest import plan_of_counts, rows_by_leaf
 from sleeper_nb.load.load_options import EXACT, Matching
 from sleeper_nb.load.load_report import IngestPlan
 from sleeper_nb.load.row_checks import JudgedRows, OpenedChecks, RowCheck, opened_checks
+from sleeper_nb.load.sorted_runs import packed
 from sleeper_nb.load.source_files import SourceFile
 from sleeper_nb.load.sources import IngestSource, InMemory, is_spark, read_source
 from sleeper_nb.load.split import KeySample, some_of
@@ -256,7 +256,7 @@ def sample_keys(
                     conform(pa.Table.from_batches([batch]), keys_only), -(-most * batch.num_rows // max(rows, 1))
                 )
                 kept = some_of(pa.concat_tables([kept, part]), most)
-            yield pa.RecordBatch.from_pydict({"rows": [rows], "keys": [_as_stream(kept)]}, schema=_SAMPLED)
+            yield pa.RecordBatch.from_pydict({"rows": [rows], "keys": [bytes(packed(kept))]}, schema=_SAMPLED)
 
         answers = frame.mapInArrow(task, "rows long, keys binary").collect()
         return [(row["rows"], pa.ipc.open_stream(bytes(row["keys"])).read_all()) for row in answers]
@@ -265,13 +265,3 @@ def sample_keys(
     total = sum(rows for rows, _ in parts)
     shares = [some_of(keys, max(1, size * rows // total)) for rows, keys in parts if rows]
     return KeySample(pa.concat_tables([keys_only.arrow.empty_table(), *shares]), total)
-
-
-def _as_stream(rows: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    return bytes(sink.getvalue())
-
-
-logger = logging.getLogger(__name__)

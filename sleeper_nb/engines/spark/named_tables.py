@@ -223,14 +223,12 @@ class NamedTables:
         session_id, use, name, version = request.split("\n", 3)
         try:
             if session_id not in {"", self._session_id}:
-                return self._answer_to_other(use, name)
+                # SQL of another session, perhaps by a view that was made here: the error for a table of this one
+                is_refused = use in _LOADS and self._has(name)
+                return as_raised(_of_other(name, self._location)) if is_refused else None
             return self._answer(use, name, version)
         except Exception as error:  # noqa: BLE001 - Spark would show the whole stack of this process
             return in_one_line(explain(error) or error) if use in _LOADS else None
-
-    def _answer_to_other(self, use: str, name: str) -> str | None:
-        """Answer SQL of another session, perhaps by a view that was made here: the error for a table of this one."""
-        return as_raised(_of_other(name, self._location)) if use in _LOADS and self._has(name) else None
 
     def _has(self, name: str) -> bool:
         return name.partition("$")[0].casefold() in {each.casefold() for each in self._names()}

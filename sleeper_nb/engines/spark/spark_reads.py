@@ -89,7 +89,8 @@ def check_reads(session: SparkSession, statement: Statement, *, local_files: boo
     parser = session._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - PySpark shows no parser
     plan = parser.parsePlan(statement.text)
     _check_substitution(session, statement.text)
-    _check_identifiers(statement)
+    if any(spells(statement.tokens, at, "IDENTIFIER", "(") for at in range(len(statement.tokens))):
+        raise _no_computed_name()  # the parser leaves a name where the argument is a constant
     _check_command(session, statement, plan)
     for node in nodes_of(session, plan, _JUDGED):
         _check_node(session, node, local_files=local_files)
@@ -156,12 +157,8 @@ def _drops_own_view(session: SparkSession, plan: Any, kind: str) -> bool:
 def _no_query(statement: Statement, kind: str) -> InvalidInput:
     if "Table" in kind and kind.startswith(("Create", "Replace")):
         return InvalidInput("SQL cannot create tables", hint=_TABLE_HINT)
-    return no_query_begins_with(statement, f" and does {_in_words(kind)!r}")
-
-
-def _in_words(kind: str) -> str:
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.removesuffix("Command").removesuffix("Statement"))
-    return words.lower()
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.removesuffix("Command").removesuffix("Statement")).lower()
+    return no_query_begins_with(statement, f" and does {words!r}")
 
 
 def _check_substitution(session: SparkSession, sql: str) -> None:
@@ -170,12 +167,6 @@ def _check_substitution(session: SparkSession, sql: str) -> None:
         return
     if java_class(session, "org.apache.spark.sql.internal.VariableSubstitution")().substitute(sql) != sql:
         raise InvalidInput("SQL does not substitute ${…}", hint="write :name, and give its value as a parameter")
-
-
-def _check_identifiers(statement: Statement) -> None:
-    """Raise for ``IDENTIFIER(…)``, of which the parser leaves a name where the argument is a constant."""
-    if any(spells(statement.tokens, at, "IDENTIFIER", "(") for at in range(len(statement.tokens))):
-        raise _no_computed_name()
 
 
 def _no_computed_name() -> InvalidInput:
