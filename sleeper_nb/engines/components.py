@@ -168,19 +168,7 @@ class Engines:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """What a session shares with all of its tables.
-
-    Parameters
-    ----------
-    catalog, clock, progress, engines
-        The instance's catalog; the source of time and ids; the progress callback; Spark and DuckDB.
-    author
-        The name that history records for each commit.
-    leases
-        The leases that keep the files of long readers.
-    property_files
-        The property files of the instance and its tables.
-    """
+    """What a session shares with all of its tables."""
 
     catalog: Catalog
     clock: Clock
@@ -200,10 +188,6 @@ class OpenTable:
     ----------
     entry
         Its id and name, as the catalog had them when the table was opened.
-    store
-        The state store that keeps its versions.
-    components
-        What it shares with the session's other tables.
     properties
         Its properties, as its file had them when the table was opened.
     """

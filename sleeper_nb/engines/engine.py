@@ -56,10 +56,6 @@ class EngineSettings:
 
     Parameters
     ----------
-    clock, progress
-        The source of time and ids; the progress callback.
-    local_files
-        Whether SQL may read files of this machine.
     session_id
         Identifies the session, where several share one Spark.
     spark, spark_config
@@ -101,8 +97,6 @@ class EngineQuery:
     ----------
     bound
         The statement, whose tables are read whole.
-    values
-        Those of its parameters.
     dry_run
         Whether no row may be read, not even to plan.
     """
@@ -176,8 +170,6 @@ class ScanRows:
 
     Parameters
     ----------
-    plan, storage
-        What is read, and where it is.
     guard
         Protects the files while the object is used.
     columns, where, limit
@@ -201,8 +193,6 @@ class TaskLoad:
 
     Parameters
     ----------
-    storage
-        The table's folder.
     sources, matching
         What is loaded, and how columns become those of the table.
     settings
@@ -230,8 +220,6 @@ class PlannedQuery(Protocol):
         The statement with what is read of each table.
     keys
         Which keys were read first, for users; "" for none.
-    notes
-        What else users are told.
     """
 
     @property
@@ -254,8 +242,6 @@ class Engine(Protocol):
     ----------
     name, title
         Its name, which users give; and in texts.
-    capabilities
-        What it can do.
     """
 
     @property

@@ -18,13 +18,9 @@ class RowsToLoad:
     ----------
     batches
         The rows; at least one batch, perhaps without rows.
-    names
-        The names that their columns get.
 
     Attributes
     ----------
-    count
-        How many rows were read so far.
     error
         Why the query failed: an Arrow stream passes on only a text of it.
     """

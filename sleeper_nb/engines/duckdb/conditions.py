@@ -61,8 +61,6 @@ class DuckDBCondition:
 
     Parameters
     ----------
-    text
-        The condition, as the user wrote it.
     columns
         The columns of the schema that it names, and no others.
     schema
@@ -71,8 +69,6 @@ class DuckDBCondition:
         All columns of the schema, for errors.
     implied
         Comparisons that are true for every row that meets the condition.
-    connect
-        Returns a new connection.
     is_exact
         Whether a row meets the condition exactly when it meets `implied`.
     predicate

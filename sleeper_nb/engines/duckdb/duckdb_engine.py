@@ -19,15 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DuckDBEngine:
-    """Runs queries on DuckDB.
-
-    Parameters
-    ----------
-    database
-        The databases of the session.
-    local_files
-        Whether SQL may read files of this machine.
-    """
+    """Runs queries on DuckDB."""
 
     database: Database
     local_files: bool = True

@@ -45,18 +45,10 @@ class DuckDBPlanning:
 
     Parameters
     ----------
-    bound
-        The statement.
     judged
         It and the views that it reads, as DuckDB runs them.
-    values
-        Of its parameters.
-    database
-        Plans it, and reads the keys of small inputs.
     moment
         The time of the statement, if it asks for the time.
-    dry_run
-        Whether no row may be read.
     """
 
     bound: Bound
@@ -212,10 +204,6 @@ def joined_keys_in(
     ----------
     connection
         Of the planning database, with the tables.
-    statement
-        A query that only reads.
-    values
-        Of its parameters.
     tables
         The names of the tables, by the names that the plan has for them; it may read others, too.
 

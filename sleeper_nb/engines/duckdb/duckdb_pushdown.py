@@ -94,12 +94,6 @@ def push_down(
     ----------
     connection
         Of the planning database, with the stand-ins.
-    text
-        One statement that only reads.
-    values
-        Of its parameters.
-    tables
-        The stand-ins.
 
     Raises
     ------

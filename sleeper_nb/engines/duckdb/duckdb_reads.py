@@ -127,13 +127,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class JudgedStatement:
-    """A statement and the views that it reads: none of them does more than that.
-
-    Parameters
-    ----------
-    queries
-        Each of them as it was judged, by its text.
-    """
+    """A statement and the views that it reads: none of them does more than that."""
 
     queries: Mapping[str, Query]
 
@@ -393,12 +387,6 @@ def named_files(
     ----------
     connect
         Connects to what finds the files, where the query names any: only DuckDB knows what its patterns mean.
-    query
-        The statement.
-    values
-        Values of its parameters.
-    allowed
-        Whether SQL may read local files.
 
     Raises
     ------

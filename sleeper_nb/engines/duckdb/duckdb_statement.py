@@ -42,16 +42,10 @@ class DuckDBStatement:
 
     Parameters
     ----------
-    read
-        The statement, with what is read of each table.
-    keys
-        Which keys were read first, for users.
     judged
         It and its views, as DuckDB's parser has them.
     readable, files
         The files that it names, with their names in the statement, and their paths; None, and none.
-    values
-        Those of its parameters.
     moment
         When it began, if it asks for the time.
     """
@@ -183,8 +177,6 @@ class DuckDBRows:
     ----------
     connection
         A connection that can open only the files of the statement.
-    rows
-        The rows, on that connection.
     statement
         The statement; it has the same rows on another connection, for the caller's program, and for what is asked while
         batches are being read.

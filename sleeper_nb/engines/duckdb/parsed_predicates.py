@@ -45,10 +45,6 @@ def parse_where(selection: Mapping[str, Any], schema: Schema, values: Mapping[st
     ----------
     selection
         The node of a statement, as in `duckdb_reads.Query`.
-    schema
-        Of the table that it reads.
-    values
-        Of its parameters.
     """
     return _read(selection["where_clause"], schema, values, only_prunes=True)
 
@@ -77,8 +73,6 @@ class _PlainReader:
     ----------
     columns
         By their folded names.
-    values
-        Of parameters.
     only_prunes
         Whether the predicate only prunes files. Otherwise rows are filtered by it, and dates and times are refused.
     """

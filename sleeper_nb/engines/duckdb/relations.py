@@ -89,8 +89,6 @@ def relation(
 
     Parameters
     ----------
-    connection, plan, storage
-        What reads, the rows to read, and where they are.
     is_whole
         Whether all rows of most columns will be read, so that the whole files are checked first, however large.
     with_places

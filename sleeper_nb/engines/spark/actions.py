@@ -70,8 +70,6 @@ class WatchedAction(Generic[T]):
 
     Parameters
     ----------
-    session
-        The session that the action gets.
     description
         What Spark calls the jobs.
     tag

@@ -63,15 +63,7 @@ _DATA: Final = "data"
 
 @dataclass(frozen=True, slots=True)
 class AppendPlan:
-    """What all tasks of an append use, fixed before they begin.
-
-    Parameters
-    ----------
-    run_id
-        The id of this append; the names of its files begin with it.
-    schema, tree, settings, storage, checks
-        The table's, when the append was planned.
-    """
+    """What all tasks of an append use, fixed before they begin."""
 
     run_id: str
     began: datetime
@@ -94,8 +86,6 @@ class TaskReport(WriterCommitMessage):
 
     Parameters
     ----------
-    references
-        Of the files that it wrote.
     rows
         Its rows, if they are few: an Arrow stream.
     attempt
@@ -114,17 +104,7 @@ class TaskReport(WriterCommitMessage):
 
 
 class AppendWriter(DataSourceArrowWriter):
-    """Writes a DataFrame to a table.
-
-    Parameters
-    ----------
-    source
-        The data source, which opens the table.
-    options
-        Which table, and what the commit records.
-    plan
-        What the tasks use.
-    """
+    """Writes a DataFrame to a table."""
 
     def __init__(self, source: SleeperSource, options: AppendOptions, plan: AppendPlan) -> None:
         self.source, self.options, self.plan = source, options, plan

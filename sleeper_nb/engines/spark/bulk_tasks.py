@@ -71,10 +71,6 @@ class BulkTasks:
 
     Parameters
     ----------
-    storage, schema, tree, settings
-        The table's.
-    run_id
-        The names of the files begin with it.
     checks
         The CHECKs, which can be sent to other processes.
     merging
@@ -248,8 +244,6 @@ def result(
 
     Parameters
     ----------
-    file
-        What the task wrote.
     leaf_rows
         By the index of each leaf in the tree's leaves; None where the driver knows it.
     attempt

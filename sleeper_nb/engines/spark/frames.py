@@ -145,8 +145,6 @@ def data_frame(made: KeptFrames, plan: ScanPlan, storage: Storage, *, with_place
     ----------
     made
         What reads: a Spark session, with frames of files that it made before.
-    plan, storage
-        The rows to read, and where they are.
     with_places
         Whether the columns `place_columns.PLACES` follow those of the schema; only for plans that process no rows.
 
@@ -271,15 +269,6 @@ def met(rows: DataFrame, schema: Schema, condition: Condition, columns: Iterable
 
     DuckDB evaluates it in Spark's Python workers: in Spark's own SQL it would have another meaning, such as another
     order of NaN, other casts and other functions.
-
-    Parameters
-    ----------
-    rows
-        As `data_frame` returns them.
-    condition
-        A checked condition.
-    columns
-        The requested columns; all when None.
     """
     from pyspark.sql import functions as f
 

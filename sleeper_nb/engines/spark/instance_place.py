@@ -57,15 +57,7 @@ class InstancePlace:
 
 @dataclass(frozen=True, slots=True)
 class InstanceSource:
-    """An instance as Spark's ``format("sleeper")``.
-
-    Parameters
-    ----------
-    place, storage
-        Where it is.
-    opener
-        Opens its tables in Spark's other processes.
-    """
+    """An instance as Spark's ``format("sleeper")``."""
 
     place: InstancePlace
     storage: Storage

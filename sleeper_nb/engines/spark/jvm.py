@@ -65,8 +65,6 @@ class Jvm:
     ----------
     process
         The JVM; it reads its standard input until that is closed.
-    folder
-        Its temporary folder.
     log
         The file that its output is appended to.
     log_start
@@ -241,8 +239,6 @@ def launch_jvm(plan: JvmPlan, folder: Path, log: Path, *, flags: Sequence[str] =
 
     Parameters
     ----------
-    plan
-        How to start it.
     folder
         An empty temporary folder; it is removed when the JVM is stopped.
     log
@@ -296,8 +292,6 @@ class Java:
 
     Parameters
     ----------
-    path
-        The ``java`` executable.
     version
         The version that it reports: ``"17.0.15"``.
     origin

@@ -95,15 +95,7 @@ def archive_of(plan: JvmPlan, cache: Path) -> JvmArchive | None:
 
 
 def make_in_background(plan: JvmPlan, archive: JvmArchive, log: Path) -> subprocess.Popen[bytes] | None:
-    """Start to make an archive, unless it exists or this machine is short of memory; do not wait for it.
-
-    Parameters
-    ----------
-    plan
-        How the JVM that will use it was started.
-    log
-        The file for the output of the process.
-    """
+    """Start to make an archive, unless it exists or this machine is short of memory; do not wait for it."""
     if archive.path.exists() or default_memory() <= _ENOUGH_MIB:
         return None
     task = {

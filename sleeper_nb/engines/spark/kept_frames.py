@@ -102,8 +102,6 @@ class TemporaryViews:
 
         Parameters
         ----------
-        frames
-            By names that nothing else in the session has.
         for_query
             Whether the statement is a query, and no command that shows what the catalog has.
         """

@@ -145,8 +145,6 @@ class NamedTables:
         Returns the names of all tables; of none once they can no longer be read.
     frame
         Returns the rows of a table at a version, the current one when None; None when there is no such table.
-    new_id
-        Returns ids for the names of views.
     """
 
     def __init__(

@@ -48,8 +48,6 @@ class FileNumbers:
 
     Parameters
     ----------
-    spark
-        Computes them.
     salt
         Makes hashes of names different; None where the numbers are sizes.
     numbers
@@ -68,8 +66,6 @@ class FileNumbers:
         ----------
         spark, sizes
             The session, and the bytes of the files by their paths, as they were checked.
-        columns
-            The columns that the files have.
         """
         if any(name.casefold().startswith(_OF_SPARK) for name in columns):
             return None

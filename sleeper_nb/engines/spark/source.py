@@ -157,15 +157,7 @@ class SleeperSource(DataSource):
 
 
 class VersionReader(DataSourceReader):
-    """Reads a version.
-
-    Parameters
-    ----------
-    source
-        The data source, which knows the options.
-    schema
-        The columns that Spark wants.
-    """
+    """Reads a version."""
 
     def __init__(self, source: SleeperSource, schema: StructType) -> None:
         self.source, self.columns = source, schema
@@ -251,21 +243,7 @@ def _attempts(spark: SparkSession) -> int:
 def source_of(
     place: InstancePlace, opener: Opener, parallelism: int, *, prunes: bool, speculates: bool = False, attempts: int = 1
 ) -> type[SleeperSource]:
-    """Return the data source of an instance.
-
-    Parameters
-    ----------
-    place, opener
-        As in `register`.
-    parallelism
-        How many tasks run at once.
-    prunes
-        Whether Spark passes comparisons.
-    speculates
-        Whether Spark may run a task twice at once.
-    attempts
-        How often Spark tries a task.
-    """
+    """Return the data source of an instance."""
     attributes = {
         "place": place,
         "opener": staticmethod(opener),

@@ -41,10 +41,6 @@ class SourceOptions:
 
     Parameters
     ----------
-    version
-        Which version; None for the current one.
-    limits
-        The limits of one batch of a stream.
     rules
         What a stream does at snapshots that did more than append rows.
     region

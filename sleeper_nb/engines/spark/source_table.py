@@ -84,8 +84,6 @@ class SourceTable:
 
     Parameters
     ----------
-    owner
-        Opened it.
     leases_elsewhere
         Opens the leases of an instance in another process; importable, as it is pickled.
     """
@@ -172,8 +170,6 @@ class WantedRows:
 
     Parameters
     ----------
-    region
-        Only rows in it; None for the whole table.
     where
         Only rows that meet it, after the table's filters, iterator and aggregations; it can be pickled.
     """
@@ -260,13 +256,7 @@ class TaskLease:
 
 @dataclass(frozen=True, slots=True)
 class FeedColumns:
-    """The two columns that a stream of changes has after those of the table; the names are those of Delta's feed.
-
-    Parameters
-    ----------
-    snapshot_id
-        The snapshot that made the changes.
-    """
+    """The two columns that a stream of changes has after those of the table; the names are those of Delta's feed."""
 
     snapshot_id: int
 
@@ -301,14 +291,10 @@ class ReadTask(InputPartition):
     ----------
     groups
         The groups of files, read one after the other; rows of several groups are never merged.
-    processor
-        What processes the rows of each.
     lease
         Protects the files during the read; None when another process does, or the read is short.
     feed
         What a stream of changes adds to each row, which is an inserted one; None for other reads.
-    where
-        Only rows that meet it; it can be pickled.
     """
 
     groups: tuple[FileGroup, ...]
@@ -345,8 +331,6 @@ class FeedTask(InputPartition):
     ----------
     comparison
         Of the snapshot with the one before.
-    feed
-        What is added to each row.
     """
 
     comparison: VersionComparison

@@ -38,10 +38,6 @@ class SparkEngine:
 
     Parameters
     ----------
-    settings
-        Those of the session, with the Spark session that the user gave.
-    database
-        Reads the keys of small inputs.
     on_session
         Called once with each Spark session that is used, before its first work.
     """
@@ -216,8 +212,6 @@ class PlannedFrame:
 
     Parameters
     ----------
-    read, keys
-        The statement with what is read of each table, and which keys were read first, for users.
     notes
         Who reads the tables in buckets.
     """

@@ -58,11 +58,6 @@ _SQLSTATE: Final = re.compile(r" ?SQLSTATE: \w{5}\.?")
 def explain(error: BaseException) -> SleeperError | None:
     """Return a `SleeperError`, in one line, for an error of Spark.
 
-    Parameters
-    ----------
-    error
-        What PySpark or Py4J raised.
-
     Returns
     -------
     SleeperError | None

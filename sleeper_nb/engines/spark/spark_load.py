@@ -69,15 +69,7 @@ if TYPE_CHECKING:
 
 
 class SparkWriter:
-    """Writes the rows of a load to files of the leaves, by tasks of Spark (`bulk_tasks`).
-
-    Parameters
-    ----------
-    runtime
-        Runs the tasks.
-    load
-        What is loaded into which folder, and how.
-    """
+    """Writes the rows of a load to files of the leaves, by tasks of Spark (`bulk_tasks`)."""
 
     def __init__(self, runtime: SparkRuntime, load: TaskLoad) -> None:
         self._engine, self._load = runtime, load
@@ -208,8 +200,6 @@ class _SortedRows:
     ----------
     sources, schema, matching
         What is loaded; columns are compared with the schema before any row is read.
-    sorted_rows
-        Gets the number of rows of each slice.
     """
 
     spark: SparkSession
@@ -230,8 +220,6 @@ class _SortedRows:
         ----------
         piece_bytes
             About how much of a file a task reads at once.
-        step, ddl
-            The step, and Spark's columns of what it yields.
         at_once
             The most tasks of each group.
         """

@@ -76,8 +76,6 @@ def check_reads(session: SparkSession, statement: Statement, *, local_files: boo
     ----------
     session
         Whose parser judges; nothing is run.
-    local_files
-        Whether SQL may read local files.
 
     Raises
     ------
@@ -328,8 +326,6 @@ def nodes_of(session: SparkSession, plan: Any, wanted: Mapping[str, int]) -> tup
     ----------
     session
         Whose JVM has the plan.
-    plan
-        As the session's parser returned it.
     wanted
         The kinds of nodes, and how many of their fields matter.
     """

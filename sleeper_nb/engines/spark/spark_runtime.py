@@ -95,14 +95,8 @@ class SparkRuntime:
     config
         Settings of Spark that override ours, and one more: ``spark.sleeper.archive`` (``true``, or ``false`` to keep no
         class-data archive in the cache folder).
-    clock
-        Source of ids.
-    progress
-        Shows the start and every job.
     on_session
         Called once with each session that is used, before its first work.
-    patience
-        How many seconds tasks get to end after a cancel.
     """
 
     def __init__(
@@ -223,8 +217,6 @@ class SparkRuntime:
 
         Parameters
         ----------
-        action
-            What to run; it runs in another thread.
         description
             The text of the progress, and the name of the jobs in Spark.
         detail

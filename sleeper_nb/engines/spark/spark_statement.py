@@ -58,12 +58,8 @@ class SparkStatement:
     ----------
     query
         The statement, which reads whole tables, and the values of its parameters.
-    database
-        Reads the keys of small inputs.
     kept
         The frames that this Spark session has made before; also those that stand in for tables.
-    local_files
-        Whether it may read files of this machine.
     session_id
         Identifies the session, where several share one Spark.
     """
@@ -190,10 +186,6 @@ class SparkRows:
     ----------
     bound
         The statement, for the places of errors.
-    native
-        The rows as a DataFrame.
-    runtime
-        Runs their jobs.
     """
 
     bound: Bound

@@ -111,12 +111,6 @@ class WorkerHealth:
 
     Parameters
     ----------
-    host
-        The name of its machine.
-    python
-        Its version: ``"3.12"``.
-    packages
-        The version of each package that it can import; "" for one without a version.
     seconds
         Its clock: seconds since 1970, UTC.
     problem

@@ -165,8 +165,6 @@ def check_mode(form: str, path: str, names: Iterable[str]) -> None:
     ----------
     form, path
         The format of the file, and its path, for the hint.
-    names
-        The names of the options that the statement gives.
     """
     if form.lower() not in _NEED_MODE or "mode" in map(str.lower, names):
         return

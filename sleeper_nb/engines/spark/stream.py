@@ -146,13 +146,6 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     It has three more options than a batch: ``maxSnapshotsPerTrigger``, ``maxFilesPerTrigger`` and
     ``maxRowsPerTrigger`` limit a batch, in whole commits and at least one; with any of them the full state is its own
     batch.
-
-    Parameters
-    ----------
-    source
-        The data source, which knows the options.
-    schema
-        The columns that Spark wants.
     """
 
     def __init__(self, source: SleeperSource, schema: StructType) -> None:
