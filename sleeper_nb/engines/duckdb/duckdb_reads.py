@@ -151,10 +151,6 @@ class JudgedStatement:
         """Why they cannot be planned where no file is opened; "" when they can."""
         return next(filter(None, (query.why_not_planned for query in self.queries.values())), "")
 
-    @property
-    def reads_files(self) -> bool:
-        return any(query.reads_files for query in self.queries.values())
-
     def files(
         self, connect: Callable[[], duckdb.DuckDBPyConnection], values: Mapping[str, Any], *, allowed: bool
     ) -> set[str]:
