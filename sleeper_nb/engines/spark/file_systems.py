@@ -62,12 +62,6 @@ def scheme_for(spark: SparkSession, plan: ScanPlan, storage: Storage) -> str | N
         return _FOUND[key]
 
 
-def forget() -> None:
-    """Ask Spark again about each bucket, as after its settings were changed."""
-    with _LOCK:
-        _FOUND.clear()
-
-
 def opened_by(scheme: str, located: str) -> str:
     """Return the address of a file by which Spark's own reader opens it."""
     return f"{scheme}{located.removeprefix('s3')}" if scheme else located

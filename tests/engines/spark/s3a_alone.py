@@ -55,13 +55,13 @@ def main(place: str, endpoint: str) -> None:
         by_spark = answers(session, "files by Spark's s3a")
         assert table.scan().to_spark().count() == len(ROWS) - 4
         reached, file_systems.SCHEMES = file_systems.SCHEMES, ()
-        file_systems.forget()
+        file_systems._FOUND.clear()
         by_tasks = answers(session, "files by Python workers")
         file_systems.SCHEMES = reached
         on_duckdb = [session.sql(each, engine="duckdb").to_arrow().to_pylist() for each in STATEMENTS]
         assert by_spark == by_tasks == on_duckdb
         # a server that Spark's file system does not know: never another one's files
-        file_systems.forget()
+        file_systems._FOUND.clear()
         hadoop = session.spark_session.sparkContext._jsc.hadoopConfiguration()
         bucket = place.split("/")[2]
         hadoop.set(f"fs.s3a.bucket.{bucket}.endpoint", "http://127.0.0.1:9")
