@@ -42,7 +42,7 @@ from sleeper_nb.load.conform import (
 from sleeper_nb.load.csv_text import KeptLines, Quotes, WatchedText, as_written_in, hint_for, text_stream
 from sleeper_nb.load.json_files import parse_json
 from sleeper_nb.load.load_options import EXACT, Matching, nameless
-from sleeper_nb.load.python_values import cast_exactly, from_python
+from sleeper_nb.load.python_values import ValueRules, cast_exactly, from_python
 from sleeper_nb.load.source_files import (
     BLOCK_BYTES,
     ENCODING_HINT,
@@ -533,4 +533,4 @@ def _decoded(texts: pa.Array, kind: FieldType, decode: Callable[[str], Any]) -> 
     except (*BAD_VALUE, JSONDecodeError) as error:
         index = first_bad(values, decode_all) or 0
         raise InexactValueError("string", kind, index, values[index]) from error
-    return from_python(decoded, kind, base64=from_base64)
+    return from_python(decoded, kind, ValueRules(from_base64))

@@ -29,7 +29,7 @@ from sleeper_nb.load.conform import (
 )
 from sleeper_nb.load.csv_text import null_hint
 from sleeper_nb.load.load_options import EXACT, Matching
-from sleeper_nb.load.python_values import NumberText, from_python, prepared_values
+from sleeper_nb.load.python_values import NumberText, ValueRules, from_python
 from sleeper_nb.load.source_files import BLOCK_BYTES, OriginalRows, SourceFile, check_is_text, read_errors
 from sleeper_nb.model.schema import Field, FieldType, Schema
 
@@ -384,8 +384,7 @@ def columns_of_objects(
 
     def convert(values: Sequence[Any], kind: FieldType) -> pa.Array:
         values = values if null_hint is None else _with_json_texts(values, kind)
-        values = prepared_values(values, kind) if matching.cast else values
-        return from_python(values, kind, base64=None if null_hint is None else from_base64)
+        return from_python(values, kind, ValueRules(None if null_hint is None else from_base64, matching.cast))
 
     for key, name in zip(given, names, strict=True):
         values = [row.get(key) for _, row in rows]

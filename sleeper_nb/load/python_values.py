@@ -13,8 +13,8 @@ and nothing is rounded.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import partial
@@ -69,19 +69,30 @@ class NoValue:
     shown: str = ""
 
 
-def from_python(values: Sequence[Any], target: FieldType, *, base64: Base64 | None = None) -> pa.Array:
-    """Return Python values as an array of a field's type, without changing any; None, NaT and NA of pandas are null.
-
-    Raises `InexactValueError` for the first value that the type cannot hold exactly.
+@dataclass(frozen=True, slots=True)
+class ValueRules:
+    """How Python values become those of a field.
 
     Parameters
     ----------
     base64
         Decodes a text to bytes, for files that write bytes as text; if None, the bytes are the text in UTF-8.
+    cast
+        Whether casts are requested.
+    """
+
+    base64: Base64 | None = None
+    cast: bool = False
+
+
+def from_python(values: Sequence[Any], target: FieldType, how: ValueRules = ValueRules()) -> pa.Array:
+    """Return Python values as an array of a field's type, without changing any; None, NaT and NA of pandas are null.
+
+    Raises `InexactValueError` for the first value that the type cannot hold exactly.
     """
     kinds = set(map(type, values))
     if len(kinds) == 1 and not _is_null(next(iter(kinds))):
-        return _of_one_type(values, next(iter(kinds)), target, base64)
+        return _of_one_type(values, next(iter(kinds)), target, how)
     indices: dict[type, list[int]] = {kind: [] for kind in kinds}
     for i, value in enumerate(values):
         indices[type(value)].append(i)
@@ -91,7 +102,7 @@ def from_python(values: Sequence[Any], target: FieldType, *, base64: Base64 | No
             arrays.append(pa.nulls(len(of_kind), target.arrow))
             continue
         try:
-            arrays.append(_of_one_type([values[i] for i in of_kind], kind, target, base64))
+            arrays.append(_of_one_type([values[i] for i in of_kind], kind, target, how))
         except InexactValueError as error:
             errors.append(error.at(of_kind[error.index or 0]))
     if errors:
@@ -114,28 +125,30 @@ def _in_order(parts: Sequence[pa.Array], indices: Sequence[int], target: FieldTy
     return pa.concat_arrays(parts).take(pa.array(order))
 
 
-def _of_one_type(values: Sequence[Any], kind: type, target: FieldType, base64: Base64 | None) -> pa.Array:
+def _of_one_type(values: Sequence[Any], kind: type, target: FieldType, how: ValueRules) -> pa.Array:
     if issubclass(kind, np.ndarray) and any(not value.ndim for value in values):
-        return from_python([value if value.ndim else value[()] for value in values], target, base64=base64)
+        return from_python([value if value.ndim else value[()] for value in values], target, how)
+    if how.cast and (asked := _as_requested(values, kind, target)) is not None:
+        return from_python(asked, target, replace(how, cast=False))
     if hasattr(kind, "asDict"):  # a row of Spark
         values, kind = [value.asDict() for value in values], dict
     if target.name == "struct" and issubclass(kind, dict):
-        return _structs(values, target, base64)
+        return _structs(values, target, how)
     if issubclass(kind, np.ndarray | list | tuple | dict):
-        return _nested(values, kind, target, base64)
+        return _nested(values, kind, target, how)
     if issubclass(kind, NumberText | Decimal):
         return _numbers(values, target)
     if issubclass(kind, bytearray | memoryview):
         values, kind = [bytes(value) for value in values], bytes
     if issubclass(kind, pa.Scalar):
-        return from_python([value.as_py() for value in values], target, base64=base64)
+        return from_python([value.as_py() for value in values], target, how)
     if issubclass(kind, np.void) and not values[0].dtype.fields:
         values, kind = [value.tobytes() for value in values], bytes
     # not texts and bytes: numpy's arrays of those drop trailing zeros
     if issubclass(kind, np.generic) and not issubclass(kind, str | bytes):
         return _converted(values, _of_numpy, target, "other")
-    if kind is str and target.name == "bytearray" and base64 is not None:
-        return _converted(values, lambda part: pa.array([base64(text) for text in part]), target, "string")
+    if kind is str and target.name == "bytearray" and (decode := how.base64) is not None:
+        return _converted(values, lambda part: pa.array([decode(text) for text in part]), target, "string")
     for base, name, arrow in _ARROW:
         if issubclass(kind, base):
             if base is int and target.name in _NUMBERS and not (min(values) >= -(2**63) and max(values) < 2**63):
@@ -214,28 +227,28 @@ def _numbers(values: Sequence[Any], target: FieldType) -> pa.Array:
     return _converted(values, convert, target, "decimal")
 
 
-def _nested(values: Sequence[Any], kind: type, target: FieldType, base64: Base64 | None) -> pa.Array:
+def _nested(values: Sequence[Any], kind: type, target: FieldType, how: ValueRules) -> pa.Array:
     parts = [list(value.items()) if issubclass(kind, dict) else list(value) for value in values]
     is_map = target.name == "map"
     if not (is_map or (target.name == "list" and not issubclass(kind, dict))):
         raise InexactValueError("map" if issubclass(kind, dict) else "list", target, 0, values[0])
     offsets = pa.array([0, *accumulate(map(len, parts))], pa.int32())
     if not is_map:
-        inner = _elements(chain.from_iterable(parts), offsets, target.arguments[0], base64)
+        inner = _elements(chain.from_iterable(parts), offsets, target.arguments[0], how)
         return pa.ListArray.from_arrays(offsets, inner).cast(target.arrow)
     for row, pairs in enumerate(parts):
         if not all(_is_pair(pair) for pair in pairs):
             raise InexactValueError("list", target, row, values[row])
     pairs = [_pair(pair) for part in parts for pair in part]
-    keys = _elements((key for key, _ in pairs), offsets, target.arguments[0], base64)
-    items = _elements((item for _, item in pairs), offsets, target.arguments[1], base64)
+    keys = _elements((key for key, _ in pairs), offsets, target.arguments[0], how)
+    items = _elements((item for _, item in pairs), offsets, target.arguments[1], how)
     if keys.null_count:
         row = _row(offsets, keys.is_null().index(True).as_py())
         raise InexactValueError("map", target, row, values[row])
     return pa.MapArray.from_arrays(offsets, keys, items).cast(target.arrow)
 
 
-def _structs(values: Sequence[dict[Any, Any]], target: FieldType, base64: Base64 | None) -> pa.Array:
+def _structs(values: Sequence[dict[Any, Any]], target: FieldType, how: ValueRules) -> pa.Array:
     """Return dictionaries as an array of a struct type; a field that one lacks is null."""
     for row, value in enumerate(values):
         for name in value:
@@ -244,7 +257,7 @@ def _structs(values: Sequence[dict[Any, Any]], target: FieldType, base64: Base64
     columns, is_valid = [], pa.array([True] * len(values))
     for member in target.arguments:
         try:
-            column = from_python([value.get(member.name) for value in values], member.type, base64=base64)
+            column = from_python([value.get(member.name) for value in values], member.type, how)
         except InexactValueError as error:
             raise error.within(member.name) from error
         columns.append(check_nulls(column, is_valid, member, target, missing))
@@ -261,9 +274,9 @@ def _pair(value: Any) -> tuple[Any, Any]:
     return (value["key"], value["value"]) if isinstance(value, dict) else tuple(value)
 
 
-def _elements(values: Iterable[Any], offsets: pa.Array, target: FieldType, base64: Base64 | None) -> pa.Array:
+def _elements(values: Iterable[Any], offsets: pa.Array, target: FieldType, how: ValueRules) -> pa.Array:
     try:
-        return from_python(list(values), target, base64=base64)
+        return from_python(list(values), target, how)
     except InexactValueError as error:
         raise error.at(_row(offsets, error.index or 0)) from error
 
@@ -361,34 +374,15 @@ def _prepared_struct(array: pa.Array, target: FieldType) -> pa.Array:
     return pa.StructArray.from_arrays(columns, [each.name for each, _ in given], mask=array.is_null())
 
 
-def prepared_values(values: Sequence[Any], target: FieldType) -> Sequence[Any]:
-    """Return Python values, changed as `prepared` changes arrays."""
-    if target.name == "string":
-        return [_text(value) if isinstance(value, _PLAIN) else value for value in values]
-    if target.name == "boolean":
-        return [_WORDS.get(value.strip().lower(), value) if isinstance(value, str) else value for value in values]
-    if target.name in NUMBERS:
-        return [re.sub(_LEADING_ZEROS, r"\1\2", value) if isinstance(value, str) else value for value in values]
-    if target.name == "list":
-        inner = target.arguments[0]
-        return [
-            list(prepared_values(list(value), inner)) if isinstance(value, list | tuple) else value for value in values
-        ]
-    if target.name == "map":
-        return [_prepared_map(value, target) if isinstance(value, Mapping) else value for value in values]
-    if target.name == "struct":
-        types = {member.name: member.type for member in target.arguments}
-        return [_prepared_members(value, types) if isinstance(value, dict) else value for value in values]
-    return values
-
-
-def _prepared_members(value: dict[Any, Any], types: Mapping[Any, FieldType]) -> dict[Any, Any]:
-    return {name: prepared_values([part], types[name])[0] if name in types else part for name, part in value.items()}
-
-
-def _prepared_map(value: Mapping[Any, Any], target: FieldType) -> dict[Any, Any]:
-    keys, items = target.arguments
-    return dict(zip(prepared_values(list(value), keys), prepared_values(list(value.values()), items), strict=True))
+def _as_requested(values: Sequence[Any], kind: type, target: FieldType) -> list[Any] | None:
+    """Return Python values of one type, changed as `prepared` changes arrays; None where no request is needed."""
+    if target.name == "string" and issubclass(kind, _PLAIN):
+        return list(map(_text, values))
+    if target.name == "boolean" and issubclass(kind, str):
+        return [_WORDS.get(value.strip().lower(), value) for value in values]
+    if target.name in NUMBERS and issubclass(kind, str):
+        return [re.sub(_LEADING_ZEROS, r"\1\2", value) for value in values]
+    return None
 
 
 def _text(value: Any) -> Any:

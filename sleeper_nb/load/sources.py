@@ -55,7 +55,7 @@ from sleeper_nb.load.conform import (
 from sleeper_nb.load.file_formats import header_names, read_file
 from sleeper_nb.load.json_files import columns_of_objects, json_names, untyped_column
 from sleeper_nb.load.load_options import AS_IT_IS, EXACT, LoadOptions, Matching
-from sleeper_nb.load.python_values import from_python, prepared_values
+from sleeper_nb.load.python_values import ValueRules, from_python
 from sleeper_nb.load.row_checks import JudgedRows, OpenedChecks, RowCheck, no_rows_judged, opened_checks
 from sleeper_nb.load.source_files import SOURCE_ENDINGS, SPREADSHEET_ENDINGS, SourceFile, find_files, with_kind
 from sleeper_nb.model.csv_format import DEFAULT_CSV, CsvFormat
@@ -613,9 +613,9 @@ def _from_series(
     series: Any, target: Field, matching: Matching
 ) -> tuple[pa.ChunkedArray | Difference, tuple[BadValue, ...]]:
     if series.dtype == object:
-        values: Sequence[Any] = [_without_nan(value, target.type) for value in series]
-        values = prepared_values(values, target.type) if matching.cast else values
-        return converted(values, partial(from_python, target=target.type), target, matching, row_number)
+        values = [_without_nan(value, target.type) for value in series]
+        convert = partial(from_python, target=target.type, how=ValueRules(cast=matching.cast))
+        return converted(values, convert, target, matching, row_number)
     if of_pandas := of_pandas_alone(target.name, series):
         return Difference(target.name, of_pandas.problem, (*of_pandas.hint, UNCHANGED)), ()
     try:
