@@ -31,7 +31,7 @@ from sleeper_nb.load.csv_text import null_hint
 from sleeper_nb.load.load_options import EXACT, Matching
 from sleeper_nb.load.python_values import NumberText, ValueRules, from_python
 from sleeper_nb.load.source_files import BLOCK_BYTES, OriginalRows, SourceFile, check_is_text, read_errors
-from sleeper_nb.model.schema import Field, FieldType, Schema
+from sleeper_nb.model.schema import FieldType, Schema
 
 _DOUBTFUL_NUMBER = re.compile(rb"[0-9][0-9.]{15,}(?:[eE][+-]?[0-9]+)?|[0-9][0-9.]*[eE][+-]?[0-9]{3,}")
 """Numbers with many digits, and very large or small ones: a double may not hold all digits that are written."""
@@ -160,35 +160,13 @@ def _parsed_by_arrow(block: bytes, schema: Schema, matching: Matching) -> pa.Tab
         names = table.column_names
     except UnicodeDecodeError:
         return None
-    matters = [name for name, field in fields if field.default is not None or _is_null(table[name], field)]
-    if any(_may_be_null(table[name], name, block) for name in matters):
-        return None
+    for name, field in fields:
+        nulls = table[name].null_count
+        # Arrow does not tell a null from a member that a row does not have, which Python's parser does
+        if nulls and (field.default is not None or (not field.nullable and nulls == table.num_rows)):
+            return None
     # Arrow also returns the columns of the given schema that are not in the file; they have no value.
     return table.select([i for i in range(len(names)) if table.column(i).null_count < table.num_rows])
-
-
-def _is_null(column: pa.ChunkedArray, field: Field) -> bool:
-    """Return whether all values of a column are NULL that may have none: it is either missing, or null in each row."""
-    return not field.nullable and column.null_count == len(column)
-
-
-def _may_be_null(column: pa.ChunkedArray, name: str, block: bytes) -> bool:
-    """Return whether some row may say null, which Arrow does not tell from a member that the row does not have."""
-    nulls = column.null_count
-    return 0 < nulls < len(column) or (nulls > 0 and _may_name(block, name))
-
-
-def _may_name(block: bytes, name: str) -> bool:
-    """Return whether some object in a block may have a member of a name, of which each character may be escaped."""
-    if name.encode() not in block and b"\\" not in block:  # the usual case, and faster to find
-        return False
-    characters = (rf"(?:{re.escape(each)}|{_escape(each)}|\\[^u])" for each in name)
-    return re.search(rf'"{"".join(characters)}"\s*:'.encode(), block) is not None
-
-
-def _escape(character: str) -> str:
-    units = character.encode("utf-16-be").hex()
-    return "".join(rf"(?i:\\u{units[at : at + 4]})" for at in range(0, len(units), 4))
 
 
 def _fits_doubles(block: bytes) -> bool:
