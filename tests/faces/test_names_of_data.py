@@ -107,7 +107,7 @@ def test_the_possible_keys_say_which_name_is_not_valid_and_leave_no_column_out(t
 
 TWICE = {
     "cat,Cat\n1,2\n": ("'cat' and 'Cat' differ only in case", 'rename one: --columns "Cat=Cat_2"'),
-    "cat,cat\n1,2\n": ("column 'cat' occurs twice", "name all columns in order: --columns cat,cat_2"),
+    "cat,cat\n1,2\n": ("column 'cat' occurs twice", "rename one, or name all columns in order: --columns a,b,c"),
 }
 
 
