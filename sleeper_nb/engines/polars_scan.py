@@ -75,7 +75,6 @@ def predicate_of_expression(predicate: pl.Expr) -> Predicate:
 
 
 def _read(node: Any) -> Predicate:
-    """Return the predicate of an expression, as Polars' JSON has it."""
     kind, value = next(iter(node.items())) if isinstance(node, dict) else ("", {})
     if kind == "BinaryExpr":
         if value["op"] in {"And", "LogicalAnd"}:
@@ -97,7 +96,6 @@ def _side(node: Any) -> tuple[str | None, Any]:
 
 
 def _of_function(function: Any, inputs: Sequence[Any]) -> Predicate:
-    """Return the predicate of a function of a column and literals."""
     column, literals = inputs[0].get("Column"), inputs[1:]
     if column is None or any("Literal" not in each for each in literals):
         return ALWAYS_TRUE
@@ -117,7 +115,6 @@ def _of_function(function: Any, inputs: Sequence[Any]) -> Predicate:
 
 
 def _value(literal: Any) -> Any:
-    """Return the value of a literal; of a list, a list."""
     import polars as pl
 
     expression = pl.Expr.deserialize(io.StringIO(json.dumps(literal)), format="json")

@@ -64,7 +64,6 @@ class DuckDBPlanning:
 
     @cached_property
     def _stand_ins(self) -> dict[str, EmptyTable]:
-        """The empty tables that stand in for the tables, by generated name."""
         return {
             name: EmptyTable.of(at, rows.state.schema, self._mark, with_places=name in self.bound.with_places)
             for at, (name, rows) in enumerate(self.bound.tables.items())
@@ -80,7 +79,6 @@ class DuckDBPlanning:
         return dynamic.pruned(read, pushed, self.database, dry_run=self.dry_run)
 
     def _pushed(self) -> PushedPredicates:
-        """Return what the rows of each table must meet, by generated name."""
         if not self.bound.tables or not self.judged.has_conditions:
             return PushedPredicates({}, "the statement has no conditions")
         if why := self.judged.why_not_planned:
@@ -122,14 +120,12 @@ class DuckDBPlanning:
 
     @contextmanager
     def _opened(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Open the planning database with all that the statement names: empty tables, views and variables."""
         with closing(self.database.connect_planning()) as connection:
             set_moment(connection, self.moment)
             self._name_stand_ins(connection, self.bound)
             yield connection
 
     def _name_stand_ins(self, connection: duckdb.DuckDBPyConnection, bound: Bound) -> None:
-        """Create what the names of a statement stand for: stand-ins, views, and the columns of system tables."""
         for name, what in bound.named.items():
             if isinstance(what, Bound):
                 self._name_stand_ins(connection, what)

@@ -80,7 +80,6 @@ class DuckDBStatement:
         return free, self._rows(free)
 
     def _rows(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-        """Name all that the statement reads on a connection, and return its rows there."""
         if self.moment:
             set_moment(connection, self.moment)
         if self.readable is not None:

@@ -327,7 +327,6 @@ def data_files(
 def _files(
     connection: duckdb.DuckDBPyConnection, storage: Storage, files: Sequence[str], schema: Schema
 ) -> duckdb.DuckDBPyRelation:
-    """Return the rows of data files with the columns that these have."""
     if not schema.is_altered:
         return parquet(connection, storage, files, schema.arrow)
     # DuckDB takes the first file's columns for all, unless it looks into each file

@@ -117,7 +117,6 @@ class BulkTasks:
                 yield self._written(leaf, spool.merged(runs), _rows_of(runs))
 
     def _slices(self, tables: Iterable[pa.Table]) -> Iterator[BufferedRows]:
-        """Yield rows that are sorted at once; the caller takes them."""
         pa.set_cpu_count(1)  # each core has a task of its own
         buffer = BufferedRows(slice_bytes(self.settings))
         with opened_checks(self.checks) as checks:

@@ -196,7 +196,6 @@ def _parts(made: KeptFrames, plan: ScanPlan, storage: Storage, scheme: str) -> l
 
 
 def _with_places(made: KeptFrames, plan: ScanPlan, storage: Storage) -> DataFrame:
-    """Return the rows of a plan with their places."""
     spark, files = made.spark, placed_files(plan)
     if not files:
         return spark.createDataFrame([], places_text(plan.schema))
@@ -251,7 +250,6 @@ def places_text(schema: Schema) -> str:
 
 
 def _placed_by_tasks(spark: SparkSession, files: Sequence[PlacedFile], schema: Schema, storage: Storage) -> DataFrame:
-    """Return the rows of files with their places, read by a Python task for each file."""
     types = placed_schema(schema_for_spark(schema))
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -308,7 +306,6 @@ _COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 def _kept(processing: DataProcessing, schema: Schema) -> list[Column]:
-    """Return the tests for the rows that the filters keep; a null meets no test."""
     from pyspark.sql import functions as f
 
     tests = []

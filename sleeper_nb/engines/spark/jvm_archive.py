@@ -184,7 +184,6 @@ def _make_archive(plan: JvmPlan, path: Path, base: Path | None, log: Path) -> No
 
 
 def _use_a_little_of_everything(session: SparkSession, folder: Path) -> None:
-    """Load the classes that a session of this package loads."""
     from pyspark.sql import functions
 
     session.range(10).count()

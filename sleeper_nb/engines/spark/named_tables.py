@@ -196,7 +196,6 @@ class NamedTables:
             return ""
 
     def _warn_of(self, name: str) -> None:
-        """Warn, once, that Spark has a table or view of its own with the name of a table."""
         if name.casefold() in self._warned:
             return
         self._warned.add(name.casefold())

@@ -121,7 +121,6 @@ def names_file(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _kept(tokens: Sequence[Token], views: Container[str]) -> str:
-    """Return the first name among tokens that a view has; "" for none."""
     names = (unquote(token, dialect="spark") for token in tokens if token.kind in {"word", "quoted"})
     return next((name for name in names if name.casefold() in views), "")
 

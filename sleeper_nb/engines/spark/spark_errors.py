@@ -156,7 +156,6 @@ def _from_lost_worker(text: str) -> SleeperError | None:
 
 
 def _from_s3a(text: str) -> SleeperError | None:
-    """Return the error for what Spark's own S3 file system could not read; None for any other."""
     if not _S3A.search(text):
         return None
     if _S3A_DENIED.search(text):

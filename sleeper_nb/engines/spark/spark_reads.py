@@ -238,7 +238,6 @@ def _is_source(session: SparkSession, name: str) -> bool:
 
 
 def _check_namespace(session: SparkSession, parts: Sequence[str]) -> None:
-    """Raise unless a namespace is a database of the catalog that the Spark session uses."""
     if len(parts) != 1 or not session._jsparkSession.sessionState().catalog().databaseExists(parts[0]):  # noqa: SLF001
         name = ".".join(parts)
         hint = "name the catalog before the table: catalog.schema.table"

@@ -238,7 +238,6 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [task for each in appends for task in tasks_of(each.leaves, feed=self._feed(each.snapshot_id))]
 
     def _changed(self, history: Sequence[Snapshot]) -> list[FeedTask]:
-        """Return the tasks that read what the changes of rows of a range removed and added."""
         given = [snapshot for snapshot in history if self.options.rules.gives_changes(snapshot)]
         if not given:
             return []
