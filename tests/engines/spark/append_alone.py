@@ -31,7 +31,7 @@ def open_unlucky(case, place, name):
 def append(session, folder, case):
     """Append once, with a mishap, and check that each row was added once and no other file is left."""
     table, spark = session.create_table(case, SCHEMA, ["d", "m"]), session.spark_session
-    home = Path(table.store.storage.root)
+    home = Path(table._store.storage.root)
     opener = partial(open_unlucky, case)
     spark.dataSource.register(source_of(InstancePlace(str(folder), "default"), opener, 2, prunes=True, speculates=True))
     rows = spark.range(0, 200_000, 1, 4).selectExpr("concat(chr(97 + id % 26), id) AS key", "CAST(id AS INT) AS n")
