@@ -48,7 +48,7 @@ def saved(table, count):
     """Return the seconds of each of some savepoints."""
     times = []
     for _ in range(count):
-        if table.state_store == "TransactionLogStateStore":
+        if table.history(1)[0].state_store == "TransactionLogStateStore":
             next_head(table)
         began = time.perf_counter()
         table.create_savepoint()
