@@ -50,20 +50,6 @@ def test_a_hint_says_what_to_type(hint_of, line, hint):
     assert "sleeper:" not in said
 
 
-@pytest.mark.parametrize(
-    ("statement", "is_sparks"),
-    [
-        ("DELETE FROM t WHERE id = 3 4", False),
-        ("SELECT * FROM t WHERE", False),
-        ("MERGE INTO t USING df s ON id = id WHEN MATCHED THEN DELETE", False),
-        ("DELETE FROM t WHERE city RLIKE 'a' 4", True),
-        ("DELETE FROM t WHERE `city` = 'a' 4", True),
-    ],
-)
-def test_spark_is_named_where_the_text_looks_like_its_sql(hint_of, statement, is_sparks):
-    assert ("--engine spark" in hint_of(f"sql {statement}")) == is_sparks
-
-
 def test_python_names_new_values_and_execute(hint_of):
     with sl.connect("warehouse") as session:
         table = session.table("t")
