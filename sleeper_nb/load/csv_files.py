@@ -66,6 +66,8 @@ _WRONG_LINE = re.compile(
     r"Row #(?P<number>\d+): Expected (?P<columns>\d+) columns, got (?P<values>\d+): (?P<text>.*)", re.DOTALL
 )
 _MOST_TEXT = 200
+_LOOKED_AT: Final = 20
+"""Rows that show whether all lines end with a delimiter too many."""
 _MOST_LISTED: Final = 9
 """Lines of one kind of which a dry run says the numbers."""
 _VALUE = re.compile(
@@ -96,13 +98,14 @@ def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> I
     if csv_format.header and (matching.columns or not set(table_names).intersection(schema.names)):
         can_be_named = not matching.columns and len(names) != len(schema.names)
         check_has_header(file, names, matching, can_be_named=can_be_named)
+    surplus = matching.ignore_extra and _has_empty_surplus(file, csv_format, names)
     wrong_lines = WrongLines(csv_format) if matching.keep_back or matching.list_lines else None
     typed = _TypedCsv(file, csv_format, schema, matching, table_names, wrong_lines)
     quotes = Quotes(csv_format)
     last: pa.RecordBatch | None = None  # kept back until the quotes of the whole file are known
     start = 0
     try:
-        with closing(_batches(file, names, csv_format, quotes, wrong_lines)) as batches:
+        with closing(_batches(file, names, csv_format, quotes, wrong_lines, surplus=surplus)) as batches:
             for batch in batches:
                 if last is not None:
                     yield typed.columns(last, start)
@@ -111,7 +114,7 @@ def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> I
     except pa.ArrowInvalid as error:
         if quotes.ended and str(error).count(str(csv_format.quote_char)) % 2:  # in the line that the error shows
             _check_quotes(file, csv_format, quotes)
-        wrong = _wrong_line(file, csv_format, error)
+        wrong = _wrong_line(file, csv_format, error, matching)
         if wrong is None:
             raise
         if wrong_lines is not None:
@@ -156,47 +159,62 @@ def _wrong_number(values: int, columns: int) -> str:
     return f"has {counted(values, 'value')}, but there {'is' if columns == 1 else 'are'} {counted(columns, 'column')}"
 
 
-def _wrong_line(file: SourceFile, csv_format: CsvFormat, error: pa.ArrowInvalid) -> InvalidInput | None:
+def _wrong_line(
+    file: SourceFile, csv_format: CsvFormat, error: pa.ArrowInvalid, matching: Matching
+) -> InvalidInput | None:
     """Return the error of a line with too many or too few values; None for another error of Arrow."""
     match = _WRONG_LINE.search(str(error))
     if match is None:
         return None
     number, columns, values = (int(match[name]) for name in ("number", "columns", "values"))
-    return _line_error(file, csv_format, number, _wrong_number(values, columns), match["text"])
+    hint = _hint_for_line(match["text"], values - columns, csv_format, matching)
+    return _line_error(file, csv_format, number, _wrong_number(values, columns), match["text"], hint)
 
 
-def _line_error(file: SourceFile, csv_format: CsvFormat, number: int, wrong: str, text: str) -> InvalidInput:
+def _line_error(
+    file: SourceFile, csv_format: CsvFormat, number: int, wrong: str, text: str, hint: UnevenLines
+) -> InvalidInput:
     line = _line_of(file, csv_format, number - 1 - csv_format.header)
-    return InvalidInput(f"{file.label}, {line} {wrong}: {_shortened(text)}", hint=UnevenLines())
+    return InvalidInput(f"{file.label}, {line} {wrong}: {_shortened(text)}", hint=hint)
+
+
+def _hint_for_line(text: str, surplus: int, csv_format: CsvFormat, matching: Matching) -> UnevenLines:
+    """Return what to do about a line with too many or too few values: one too many can be ignored if it is empty."""
+    ends_so = text.rstrip("\r\n").endswith(csv_format.separator)
+    return UnevenLines(may_all_end_so=surplus == 1 and ends_so and not matching.ignore_extra)
 
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
 
 
-def csv_sample(file: SourceFile) -> list[tuple[str, pa.Array]]:
+def csv_sample(file: SourceFile, matching: Matching = EXACT) -> list[tuple[str, pa.Array]]:
     """Return the names of the columns of a CSV file, each with the texts of its first rows, NULL where they mean it.
 
-    Without a header, the names have the numbers of the columns.
+    Without a header, the names have the numbers of the columns; if they are named in order, and the first line has
+    an empty value more, this is no column.
     """
     csv_format = file.csv.for_file(file.path)
     with read_errors(file):
         first = csv_names(file, replace(csv_format, header=True), ())
-        names = first if csv_format.header else tuple(map(nameless, range(1, len(first) + 1)))
+        width = len(first) - (len(first) - 1 == len(matching.columns) and not first[-1])
+        names = first if csv_format.header else tuple(map(nameless, range(1, width + 1)))
+        surplus = _has_empty_surplus(file, csv_format, names)  # the load refuses it unless it may be ignored
         _check_delimiter(file, first, csv_format)
         wrong = WrongLines(csv_format)
         try:
-            with closing(_batches(file, names, csv_format, Quotes(csv_format), wrong)) as batches:
+            with closing(_batches(file, names, csv_format, Quotes(csv_format), wrong, surplus=surplus)) as batches:
                 texts = next(batches, _no_rows(names))
         except pa.ArrowInvalid as error:
-            if (of_line := _wrong_line(file, csv_format, error)) is None:
+            if (of_line := _wrong_line(file, csv_format, error, matching)) is None:
                 raise
             of_line.hint = _IF_NOT_UTF_8
             raise of_line from error
     if len(wrong.found) > texts.num_rows:  # the first line is no header; of a few, the load names the first
         bad = wrong.found[0]
         problem = _wrong_number(bad.actual_columns, bad.expected_columns)
-        raise _line_error(file, csv_format, bad.number or 0, problem, bad.text)
+        hint = _hint_for_line(bad.text, bad.actual_columns - bad.expected_columns, csv_format, matching)
+        raise _line_error(file, csv_format, bad.number or 0, problem, bad.text, hint)
     # between quotes it is a text, unless the column turns out to hold numbers
     nulls = pa.array(csv_format.nulls, pa.string())
     return [
@@ -210,7 +228,8 @@ def csv_rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequ
     csv_format = file.csv.for_file(file.path)
     names = csv_names(file, csv_format, matching.columns or schema.names)
     wrong, quotes = WrongLines(csv_format), Quotes(csv_format)
-    with closing(_batches(file, names, csv_format, quotes, wrong)) as batches:
+    surplus = matching.ignore_extra and _has_empty_surplus(file, csv_format, names)
+    with closing(_batches(file, names, csv_format, quotes, wrong, surplus=surplus)) as batches:
         found, count = taken(batches, rows, _no_rows(names).schema)
     lines = [row - count for row in rows if row >= count]  # if any, all batches were read
     records = [wrong.record_of(row) for row in rows[: len(rows) - len(lines)]] + [wrong.records[at] for at in lines]
@@ -235,12 +254,19 @@ def _batches(
     csv_format: CsvFormat,
     quotes: Quotes,
     wrong_lines: WrongLines | None = None,
+    *,
+    surplus: bool = False,
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield what Arrow reads of a CSV file; every column is text. Without `wrong_lines`, such a line is an error."""
+    """Yield what Arrow reads of a CSV file; every column is text. Without `wrong_lines`, such a line is an error.
+
+    With `surplus`, each line has an empty value after those of the columns; another value there is `InvalidInput`.
+    """
+    names = (*names, nameless(len(names) + 1)) if surplus else names
     read = csv.ReadOptions(
         use_threads=False,  # so that an error names its row
         block_size=BLOCK_BYTES,
-        column_names=None if csv_format.header else list(names),
+        column_names=None if csv_format.header and not surplus else list(names),
+        skip_rows_after_names=int(csv_format.header and surplus),
     )
     parse = csv.ParseOptions(
         delimiter=csv_format.separator,
@@ -259,7 +285,7 @@ def _batches(
     )
     with file.open() as stream:
         # where an empty line is a row, it is none above the names
-        from_header = csv_format.header and len(names) == 1
+        from_header = csv_format.header and (len(names) == 1 or surplus)
         text = WatchedText(text_stream(stream, csv_format), quotes, from_header=from_header)
         try:
             reader = csv.open_csv(text, read, parse, convert)
@@ -268,7 +294,32 @@ def _batches(
                 raise
             return
         with closing(reader):
-            yield from filter(len, reader)
+            row = 0
+            for batch in filter(len, reader):
+                if surplus:
+                    _check_surplus(file, csv_format, batch, row, wrong_lines)
+                yield batch.select(list(range(len(names) - 1))) if surplus else batch
+                row += len(batch)
+
+
+def _has_empty_surplus(file: SourceFile, csv_format: CsvFormat, names: Sequence[str]) -> bool:
+    """Return whether the first rows have a value more than there are columns, which is empty in the first one."""
+    rows = _first_records(file, csv_format, _LOOKED_AT + csv_format.header)[csv_format.header :]
+    return bool(rows) and not rows[0][-1] and all(len(row) == len(names) + 1 for row in rows)
+
+
+def _check_surplus(
+    file: SourceFile, csv_format: CsvFormat, batch: pa.RecordBatch, start: int, wrong_lines: WrongLines | None
+) -> None:
+    """Raise `InvalidInput` unless the last column of a batch, whose first row is row `start` of the file, is empty."""
+    row = pc.index(pc.greater(pc.fill_null(pc.binary_length(batch.columns[-1]), 0), 0), value=True).as_py()
+    if row >= 0:
+        record = start + row if wrong_lines is None else wrong_lines.record_of(start + row)
+        problem = _wrong_number(batch.num_columns, batch.num_columns - 1)
+        raise InvalidInput(
+            f"{file.label}, {_line_of(file, csv_format, record)} {problem}, and the last is not empty",
+            hint="correct the line, or name one column more in the header",
+        )
 
 
 def _ends_inside_quotes(file: SourceFile) -> InvalidInput:
@@ -468,7 +519,9 @@ class _TypedCsv:
         assert self.wrong_lines is not None  # noqa: S101 - they are looked for where differences are listed
         kinds: dict[str, list[tuple[int, Difference]]] = {}
         for record, line in zip(self.wrong_lines.records, self.wrong_lines.found, strict=True):
-            difference = replace(_of_line(line), hint=UnevenLines())
+            surplus = line.actual_columns - line.expected_columns
+            hint = _hint_for_line(line.text, surplus, self.format, self.matching)
+            difference = replace(_of_line(line), hint=hint)
             kinds.setdefault(difference.kind, []).append((record, difference))
         differences = tuple(self._of_lines(lines) for lines in kinds.values())
         return RawColumns(self.names, {}, 0, differences, place=self._place)

@@ -152,9 +152,10 @@ def columns_of(sources: Sequence[IngestSource], matching: Matching = EXACT) -> t
     sources
         As `materialised` returns them; no Spark DataFrame.
     matching
-        Whether columns of similar names are one, unless a source has both.
+        Whether columns of similar names are one, unless a source has both; and which columns of files without a header
+        are wanted.
     """
-    of_sources = _with_folders(sources)
+    of_sources = _with_folders(sources, matching)
     name_of = _joined_names(of_sources, matching) if matching.by_name else str
     columns: dict[tuple[str, int], DataColumn] = {}  # by name, and how often it occurred before in the source
     for number, of_source in enumerate(of_sources):
@@ -225,9 +226,9 @@ def _no_column(name: str, names: Sequence[str]) -> NotFound:
     return NotFound(f"no column {name!r}", hint=(f"{meant!r} becomes {name} with ", BY_NAME))
 
 
-def _with_folders(sources: Sequence[IngestSource]) -> list[list[DataColumn]]:
+def _with_folders(sources: Sequence[IngestSource], matching: Matching) -> list[list[DataColumn]]:
     """Return the columns of each source, with those of its folders, of which all texts together decide the type."""
-    own = [list(_own_columns(source)) for source in sources]
+    own = [list(_own_columns(source, matching)) for source in sources]
     given: list[list[FolderValue]] = []
     texts: dict[str, set[str | None]] = {}
     for source, columns in zip(sources, own, strict=True):
@@ -243,7 +244,7 @@ def _with_folders(sources: Sequence[IngestSource]) -> list[list[DataColumn]]:
     ]
 
 
-def _own_columns(source: IngestSource) -> Iterable[DataColumn]:
+def _own_columns(source: IngestSource, matching: Matching) -> Iterable[DataColumn]:
     of_values: Callable[[str, Any], DataColumn] = _of_values
     if isinstance(source, InMemory):
         if not is_pandas(source.data) and not is_rows(source.data):
@@ -257,10 +258,10 @@ def _own_columns(source: IngestSource) -> Iterable[DataColumn]:
         of_values = partial(_of_sheet, file=source)
     else:
         of_values = partial(_of_json, file=source)
-    return [of_values(name, values) for name, values in first_values(source, FIRST_ROWS)]
+    return [of_values(name, values) for name, values in first_values(source, FIRST_ROWS, matching)]
 
 
-def first_values(source: IngestSource, rows: int) -> list[tuple[str, Any]]:
+def first_values(source: IngestSource, rows: int, matching: Matching = EXACT) -> list[tuple[str, Any]]:
     """Return the names of a source's own columns with their first values, which pandas, Python or Arrow holds.
 
     Parameters
@@ -269,6 +270,8 @@ def first_values(source: IngestSource, rows: int) -> list[tuple[str, Any]]:
         As `materialised` returns it; no Spark DataFrame.
     rows
         The most values of a column; those of CSV, JSON and Excel files are as many as their samples have.
+    matching
+        Which columns of a CSV file without a header are wanted.
     """
     if isinstance(source, InMemory):
         if is_pandas(source.data):
@@ -279,7 +282,7 @@ def first_values(source: IngestSource, rows: int) -> list[tuple[str, Any]]:
         with open_parquet(source) as opened:
             return _of_arrow(next(iter(opened.iter_batches(rows)), None))
     if source.format == "csv":
-        return csv_sample(source)
+        return csv_sample(source, matching)
     return _of_rows(sheet_sample(source) if source.format == "excel" else json_sample(source))
 
 

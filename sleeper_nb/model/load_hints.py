@@ -87,20 +87,36 @@ class OnTable:
 
 @dataclass(frozen=True, slots=True)
 class UnevenLines:
-    """A line of a file has too many or too few values: a load can keep such lines in a file."""
+    """A line of a file has too many or too few values: a load can keep such lines in a file.
 
+    Parameters
+    ----------
+    may_all_end_so
+        Whether all lines of the file may end with a delimiter too many.
+    into
+        The option that names the file.
+    """
+
+    may_all_end_so: bool = False
     into: Action = QUARANTINE
 
     def text(self, prefix: str) -> str:
         """Return what a load does about such lines, with options as they are typed after a prefix."""
-        return hint_text(("correct the line; an ingest with ", self.into, *_KEEPS_LINES), prefix)
+        return hint_text((*self._first, "correct the line; an ingest with ", self.into, *_KEEPS_LINES), prefix)
 
     @property
     def defined(self) -> HintParts:
         """What to do while the table is only being defined: rows are kept back by a load of a table."""
         creating = Action("create T --schema FILE", "session.create_table('T', sl.Schema(…))")
         ingesting = Action(f"ingest T SRC {QUARANTINE.line}", f"table.ingest(…, {QUARANTINE.python})")
-        return ("correct the line; or define the table first with ", creating, ": ", ingesting, *_KEEPS_LINES)
+        defining: HintParts = ("correct the line; or define the table first with ", creating, ": ", ingesting)
+        return (*self._first, *defining, *_KEEPS_LINES)
+
+    @property
+    def _first(self) -> HintParts:
+        if not self.may_all_end_so:
+            return ()
+        return ("if every line ends with a delimiter too many, add ", IGNORE_EXTRA, "; or ")
 
 
 _KEEPS_LINES: Final = (

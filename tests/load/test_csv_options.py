@@ -242,6 +242,60 @@ def test_no_hint_takes_a_first_row_of_values_for_names(tmp_path: Path, options: 
         assert table.ingest(written(tmp_path, "2013,2014\n1,x\n"), columns={"2013": "k", "2014": "name"}).rows == 1
 
 
+SURPLUS = 'k,name\n1,"a\nb",\n2,,\n3,c,\n'
+
+
+def test_a_delimiter_too_many_at_the_end_of_all_lines_is_taken_when_it_is_asked_for(table: Any, tmp_path: Path):
+    path = written(tmp_path, SURPLUS)
+    expected = [{"k": 1, "name": "a\nb"}, {"k": 2}, {"k": 3, "name": "c"}]
+    assert rows(table, path, ignore_extra=True) == expected
+    with pytest.raises(
+        sl.InvalidInput, match=r"(?s)line 2 has 3 values.*\nhint: if every line ends .* add ignore_extra=True"
+    ):
+        table.ingest(path)
+    with sl.connect(tmp_path / "w") as session:
+        made = session.create_table("t", path, row_keys=["k"], ignore_extra=True)
+        assert made.scan().to_arrow().to_pylist() == [
+            {"k": 1, "name": "a\nb"},
+            {"k": 2, "name": None},
+            {"k": 3, "name": "c"},
+        ]
+        bare = written(tmp_path, "\n" + SURPLUS.replace("k,name\n", ""), "bare.csv")
+        assert made.ingest(bare, ignore_extra=True, header=False).rows == 3
+        named = {"header": False, "columns": ["k", "name"], "row_keys": ["k"], "ignore_extra": True}
+        assert session.admin.plan_table("planned", bare, **named).rows == 3
+        assert session.create_table("bare", bare, **named).scan().to_arrow().to_pylist() == [
+            {"name": None} | each for each in expected
+        ]
+        lost = written(tmp_path, f"{bare.read_text()}4,d,lost\n", "lost.csv")
+        with pytest.raises(sl.InvalidInput, match="line 6 has 3 values, but there are 2 columns"):
+            session.create_table("lost", lost, **named)
+        with pytest.raises(
+            sl.InvalidInput, match=r"(?s)has 3 values, .* 2 columns.*\nhint: if every .* add ignore_extra=True"
+        ):
+            session.create_table("lost", bare, **{**named, "ignore_extra": False})
+        bad = written(tmp_path, "\n\n" + SURPLUS.replace("1,", "x,", 1), "bad.csv")
+        kept = made.ingest(bad, ignore_extra=True, quarantine=tmp_path / "q.parquet")
+        assert (kept.rows, kept.kept_back) == (2, 1)
+        with pytest.raises(
+            sl.InvalidInput, match=r"line 6 has 3 values, but .*not empty\nhint: correct the line, or name"
+        ):
+            made.ingest(written(tmp_path, SURPLUS + "4,d,lost\n"), ignore_extra=True)
+        for lines, given in (("1,a,,\n", False), ("1,a\n2,b,\n", True)):  # a hint that was followed, or does not help
+            for dry_run in (False, True):
+                try:
+                    said = str(made.ingest(written(tmp_path, f"k,name\n{lines}"), ignore_extra=given, dry_run=dry_run))
+                except sl.InvalidInput as error:
+                    said = str(error)
+                assert "correct the line" in said
+                assert "ignore_extra" not in said
+        twice = "k,name,x,x\n4,d,p,q{end}\ny,e,p,q{end}\n"
+        for number, end in enumerate(("", ",")):  # names that occur twice are left out too
+            doubled, bad = written(tmp_path, twice.format(end=end)), tmp_path / f"twice{number}.parquet"
+            kept = made.ingest(doubled, ignore_extra=True, quarantine=bad)
+            assert (kept.rows, kept.kept_back) == (1, 1)
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-16-le", "utf-16-be"])
 def test_the_hint_names_an_encoding_of_two_or_four_bytes(table, tmp_path, encoding: str):
     path = written(tmp_path, "k,name\n1,5 €\n".encode(encoding))
