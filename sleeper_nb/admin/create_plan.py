@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sleeper_nb.errors import Action, AlreadyExists, Hint, StorageError, hint_text
 from sleeper_nb.load.conform import Difference
-from sleeper_nb.load.data_columns import DataColumn, OddTexts, has_valid_name
+from sleeper_nb.load.data_columns import DataColumn, GroupedNumbers, OddTexts, has_valid_name
 from sleeper_nb.load.ingest import rows_by_leaf
 from sleeper_nb.load.load_options import valid_name
 from sleeper_nb.load.load_report import LeafRows
@@ -47,7 +47,7 @@ class CreatePlan(Report):
     notes
         What a load changes although every value fits.
     odd_texts
-        The columns that are text only because of a few values.
+        The columns that are text only because of a few values, or of separators of thousands.
     choice
         What chooses row keys.
     """
@@ -63,7 +63,7 @@ class CreatePlan(Report):
     columns: tuple[DataColumn, ...] = ()
     replaces: bool = False
     notes: tuple[str, ...] = ()
-    odd_texts: tuple[OddTexts, ...] = ()
+    odd_texts: tuple[OddTexts | GroupedNumbers, ...] = ()
     choice: Hint = Action("--keys a,b", "row_keys=['a', 'b']")  # noqa: RUF009 - it is frozen
     prefix: str = ""
 

@@ -252,12 +252,27 @@ def without_thousands(csv_format: CsvFormat, texts: pa.Array) -> pa.Array:
 
 def thousands_in(text: str) -> str | None:
     """Return what separates thousands in a number that is grouped so; None for another text."""
+    return next((name for name in THOUSANDS if re.fullmatch(_grouped(name), text, re.ASCII)), None)
+
+
+def thousands_of(texts: pa.Array) -> str | None:
+    """Return what separates thousands if all texts are numbers, some of which are grouped so; None for other texts."""
     for name in THOUSANDS:
-        mark = re.escape(name) if name != "space" else _SPACES
-        decimal = r"\." if name == "," else "," if name == "." else "[.,]"
-        if re.fullmatch(rf"[+-]?[1-9]\d{{0,2}}(?:{mark}\d{{3}})+(?:{decimal}\d*)?", text, re.ASCII):
+        grouped, decimal = _grouped(name), _decimal(name)
+        is_grouped = pc.match_substring_regex(texts, rf"^\s*{grouped}\s*$")
+        is_number = pc.match_substring_regex(texts, rf"^\s*(?:{grouped}|[+-]?\d{{1,3}}(?:{decimal}\d*)?)\s*$")
+        if pc.any(is_grouped).as_py() and pc.all(is_number).as_py():
             return name
     return None
+
+
+def _grouped(separator: str) -> str:
+    mark = re.escape(separator) if separator != "space" else _SPACES
+    return rf"[+-]?[1-9]\d{{0,2}}(?:{mark}\d{{3}})+(?:{_decimal(separator)}\d*)?"
+
+
+def _decimal(separator: str) -> str:
+    return {",": r"\.", ".": ","}.get(separator, "[.,]")
 
 
 _SPACES = "[ \u00a0\u202f\u2009]"

@@ -41,6 +41,7 @@ from sleeper_nb.load.conform import (
     without_name,
 )
 from sleeper_nb.load.csv_files import check_has_header, csv_sample
+from sleeper_nb.load.csv_text import thousands_in, thousands_of, thousands_option
 from sleeper_nb.load.file_formats import cell_in_sample, open_parquet, sheet_sample
 from sleeper_nb.load.json_files import json_sample, line_in_sample
 from sleeper_nb.load.load_options import EXACT, Matching, folded, index_of_pandas, is_nameless, valid_name
@@ -565,10 +566,27 @@ class OddTexts:
         return (f"{self}. ", *self.hint)
 
 
+@dataclass(frozen=True, slots=True)
+class GroupedNumbers:
+    """A column of texts that are numbers with separators of thousands."""
+
+    column: str
+    example: str
+    separator: str
+
+    @property
+    def line(self) -> HintParts:
+        of_text = f"{self.column} is read as text, although its values look like numbers, such as {self.example!r}. "
+        return (f"{of_text}To load them as numbers: ", thousands_option(self.separator))
+
+
 def odd_texts(
     sources: Sequence[IngestSource], texts: Collection[str], keys: Collection[str] = ()
-) -> tuple[OddTexts, ...]:
-    """Return which of the columns of texts of CSV files are that only because of a few values of their first rows."""
+) -> tuple[OddTexts | GroupedNumbers, ...]:
+    """Return which of the columns of texts of CSV files are that only because of how their first values are written.
+
+    They are numbers with separators of thousands, or a few of them are not of the type of all others.
+    """
     files = [source for source in sources if isinstance(source, SourceFile) and source.format == "csv"]
     formats = {file.csv.for_file(file.path) for file in files}
     if not texts or len(files) < len(sources) or len(formats) != 1:
@@ -579,11 +597,23 @@ def odd_texts(
         for name, column in csv_sample(file):
             if name in texts:
                 values.setdefault(name, []).append(distinct(column))
-    found = (
-        _odd_texts(name, distinct(pa.chunked_array(parts)), csv_format, is_key=name in keys)
-        for name, parts in values.items()
-    )
+    found: list[OddTexts | GroupedNumbers | None] = []
+    for name, parts in values.items():
+        different = distinct(pa.chunked_array(parts))
+        grouped = _grouped_numbers(name, different) if csv_format.thousands is None else None
+        found.append(grouped or _odd_texts(name, different, csv_format, is_key=name in keys))
     return tuple(each for each in found if each is not None)
+
+
+def _grouped_numbers(column: str, values: pa.Array) -> GroupedNumbers | None:
+    try:
+        separator = thousands_of(values)
+    except (pa.ArrowInvalid, UnicodeDecodeError):  # the load says which text is not UTF-8
+        return None
+    if separator is None:
+        return None
+    example = next(each for each in values.to_pylist() if thousands_in(each.strip()) == separator)
+    return GroupedNumbers(column, example, separator)
 
 
 def _odd_texts(column: str, values: pa.Array, csv_format: CsvFormat, *, is_key: bool) -> OddTexts | None:

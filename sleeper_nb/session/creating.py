@@ -32,6 +32,7 @@ from sleeper_nb.load.bulk_load import BulkLoad, ending_at_first
 from sleeper_nb.load.conform import Difference, grouped, raise_first
 from sleeper_nb.load.data_columns import (
     DataColumn,
+    GroupedNumbers,
     OddTexts,
     SchemaChoice,
     check_has_names,
@@ -475,8 +476,8 @@ class _Load:
             odd_texts=self.odd_texts(),
         )
 
-    def odd_texts(self) -> tuple[OddTexts, ...]:
-        """Return the columns that are text only because of a few values, unless their types were chosen."""
+    def odd_texts(self) -> tuple[OddTexts | GroupedNumbers, ...]:
+        """Return the columns that are text only because of how values are written, unless their types were chosen."""
         choice = self._request.choice
         if self._request.schema is not None:
             return ()

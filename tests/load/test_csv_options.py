@@ -376,13 +376,16 @@ GROUPED = {
 
 
 @pytest.mark.parametrize("mark", GROUPED)
-def test_thousands_may_be_separated(table: Any, tmp_path: Path, mark: str):
+def test_thousands_may_be_separated_and_a_dry_run_says_so(table: Any, tmp_path: Path, mark: str):
     lines = "".join(f"{k};{text}\n" for k, text in enumerate(GROUPED[mark]))
     path = written(tmp_path, f"k;x\n{lines}")
     options: Any = {"delimiter": ";", "thousands": mark}
     numbers = [1_234_567.0, -1234.5, 12.0]
     assert [row["x"] for row in rows(table, path, **options)] == numbers
     with sl.connect(tmp_path / "w") as session:
+        plan = session.admin.plan_table("t", path, row_keys=["k"], delimiter=";")
+        assert f"x is read as text, although its values look like numbers, such as {GROUPED[mark][0]!r}" in repr(plan)
+        assert f"thousands={mark!r}" in repr(plan)
         made = session.create_table("t", path, row_keys=["k"], **options)
         assert made.scan().to_arrow().sort_by("k")["x"].to_pylist() == numbers
 
