@@ -354,6 +354,29 @@ def of_arrow(spark: SparkSession, rows: pa.Table) -> DataFrame:
     return spark.createDataFrame(rows if rows.num_rows else rows.schema.empty_table())
 
 
+def as_arrow_has_it(rows: DataFrame) -> DataFrame:
+    """Return rows with the texts of values for which Spark gives Arrow no type, such as intervals of months."""
+    from pyspark.errors import PySparkTypeError
+    from pyspark.sql import functions as f
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    texts = []
+    for field in rows.schema.fields:
+        try:
+            to_arrow_type(field.dataType)
+            texts.append(False)
+        except PySparkTypeError:
+            texts.append(True)
+    if not any(texts):
+        return rows
+    numbered = rows.toDF(*(f"_{at}" for at in range(len(texts))))  # several columns can have one name
+    columns = (
+        f.col(own).cast("string") if is_text else f.col(own)
+        for own, is_text in zip(numbered.columns, texts, strict=True)
+    )
+    return numbered.select(*(column.alias(name) for column, name in zip(columns, rows.columns, strict=True)))
+
+
 def of_variable(spark: SparkSession, variable: BoundVariable) -> DataFrame:
     """Return the rows of a variable; `InvalidInput` when Spark has no type for a column."""
     frame = variable.spark_frame

@@ -253,7 +253,7 @@ class SparkRows:
 
     def _collected(self, frame: DataFrame) -> pa.Table:
         try:
-            rows = self._run(frame.toArrow)
+            rows = self._run(lambda: frames.as_arrow_has_it(frame).toArrow())
         except SleeperError:
             raise
         except ValueError as error:  # Arrow has no type for the elements of an empty list

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -152,3 +153,13 @@ def test_spark_reads_older_files_with_wider_types(session: sl.Session, spark: Sp
         assert found.to_pylist() == [{"n": 2**40, "d": Decimal("123456.789"), "f": 0.1}]
         table.maintenance.compact("all", engine="spark")
     assert table.at(2).scan().to_spark().toArrow().schema.field("n").type == pa.int32()
+
+
+def test_intervals_of_months_arrive_as_their_texts(session: sl.Session):
+    months = "INTERVAL '1-2' YEAR TO MONTH"
+    sql = f"SELECT {months} AS c, make_interval(1, 2) AS c, array({months}) AS l, INTERVAL '1' DAY AS d, 7 AS n"
+    result = session.sql(sql, engine="spark")
+    assert [column[0].as_py() for column in result.to_arrow().columns] == [
+        months, "1 years 2 months", f"[{months}]", timedelta(days=1), 7,
+    ]  # fmt: skip
+    assert months in repr(result)
