@@ -38,7 +38,7 @@ def explained(error: Exception) -> SleeperError:
         folder = _AS_FOLDER.fullmatch(refused[1])  # DuckDB looks for a folder where there is no file
         if folder is not None and not Path(folder[1]).exists():
             return NotFound(f"there is no file {folder[1]!r}", hint=f"a path is relative to {Path.cwd()}")
-        hint = "SQL reads tables, and local files whose paths are written as text or parameters"
+        hint = "SQL reads tables, and local files whose paths are written as text or parameters; hidden ones by name"
         return InvalidInput(f"SQL may not open {refused[1]!r}", hint=hint)
     first = next(filter(None, lines), type(error).__name__)
     missing, below = _NO_MATCH.search(first), "".join(lines[1:])

@@ -397,9 +397,21 @@ def named_files(
             from sleeper_nb.load.source_files import check_no_local_lake_table
 
             check_no_local_lake_table(map(absolute, matches))
-        for path in map(absolute, (pattern, *matches)):
+        # a hidden file can be read by its own name; those of a glob in place of a table are replaced by the others
+        for path in map(absolute, (pattern, *(each for each in matches if not _is_hidden(each, pattern)))):
             check_outside(path)
             yield from dict.fromkeys((path, as_pattern(path)))
+
+
+def _is_hidden(path: str, pattern: str) -> bool:
+    """Return whether a load would leave out a file that a glob matches."""
+    from sleeper_nb.load.source_files import WILDCARD, is_hidden
+
+    wildcard = WILDCARD.search(pattern)
+    if wildcard is None or path == pattern:
+        return False
+    above = pattern[: wildcard.start()].count("/")
+    return is_hidden("/".join(path.split("/")[above:]), pattern)
 
 
 def _matches(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:

@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from sleeper_nb.engines.duckdb.duckdb_errors import encoding_hint
-from sleeper_nb.engines.duckdb.duckdb_reads import Query
+from sleeper_nb.engines.duckdb.duckdb_reads import FILE_FUNCTIONS, Query
 from sleeper_nb.engines.duckdb.relations import ArrowStream, name_rows, query
 from sleeper_nb.engines.local_files import absolute, as_pattern
 from sleeper_nb.errors import Hint, InvalidInput, NotFound, StorageError
@@ -40,7 +40,7 @@ from sleeper_nb.model.sql_values import quoted_name, quoted_text
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.references import TableReference, file_references
 from sleeper_nb.sql.statement import Replacement, Statement
-from sleeper_nb.sql.tokens import skip_brackets, spells, unquote
+from sleeper_nb.sql.tokens import Token, skip_brackets, spells, unquote
 
 _TYPES: Final = {
     "long": ("BIGINT", r"\s*[+-]?(0|[1-9]\d*)\s*"),
@@ -55,6 +55,8 @@ _TYPES: Final = {
 """DuckDB's name of each type that the texts of a CSV file can have, and how they are written."""
 _CSV_CALLS: Final = frozenset({"READ_CSV", "READ_CSV_AUTO"})
 _JSON_CALLS: Final = frozenset({"READ_JSON", "READ_JSON_AUTO", "READ_NDJSON", "READ_NDJSON_AUTO"})
+_WITH_LISTS: Final = FILE_FUNCTIONS - {"glob", "sniff_csv"}
+"""Functions that read a file or a list of files."""
 _IS: Final = frozenset({"=", ":", "=>"})
 """What follows the name of an option."""
 _WHOLE_CSV: Final = {"skip": "0", "comment": "''"}
@@ -129,7 +131,8 @@ class NamedFiles:
     def _table(self, reference: TableReference) -> Iterator[Replacement]:
         """Yield what takes the place of a file that stands in place of a table, and the alias that it needs then."""
         files = self._files(reference.name)
-        rows = _rows(files) if files and all(map(has_known_format, files)) else None
+        is_glob = WILDCARD.search(reference.name) is not None
+        rows = _rows(files, is_glob=is_glob) if files and all(map(has_known_format, files)) else None
         if rows is None:
             return
         name = f"{self._mark}file{len(self.rows)}"
@@ -154,12 +157,13 @@ class NamedFiles:
         return [each for each in found.files if absolute(each.address) in self._allowed]
 
     def _calls(self, statement: Statement) -> Iterator[Replacement]:
-        """Yield the options that make a call such as ``read_csv`` read all lines."""
+        """Yield the options that make a call such as ``read_csv`` read all lines, and the visible files of a glob."""
         tokens = statement.tokens
         for at, token in enumerate(tokens):
             word = token.word or unquote(token, dialect="duckdb").upper() if token.kind in {"word", "quoted"} else ""
-            if word not in _CSV_CALLS | _JSON_CALLS or not spells(tokens, at + 1, "("):
+            if word.lower() not in _WITH_LISTS or not spells(tokens, at + 1, "("):
                 continue
+            yield from self._visible(tokens, at + 2)
             path = tokens[at + 2]
             pattern = unquote(path, dialect="duckdb") if path.kind == "string" else ""
             end = skip_brackets(tokens, at + 1) - 1
@@ -171,8 +175,18 @@ class NamedFiles:
             if missing and tokens[end].symbol == ")":
                 yield Replacement(tokens[end].start, tokens[end].start, f", {_options(missing)}")
 
+    def _visible(self, tokens: Sequence[Token], first: int) -> Iterator[Replacement]:
+        """Yield the visible files of the globs in an argument that is a text or a list of texts; others are refused."""
+        is_list = tokens[first].symbol == "["
+        for at in range(first, skip_brackets(tokens, first) if is_list else first + 1):
+            pattern = unquote(tokens[at], dialect="duckdb") if tokens[at].kind == "string" else ""
+            is_alone = tokens[at - 1].symbol in {"(", "[", ","} and tokens[at + 1].symbol in {")", "]", ","}
+            if WILDCARD.search(pattern) and is_alone and (files := self._files(pattern)) and self.notes[-1]:
+                listed = _listed(files)
+                yield Replacement(tokens[at].start, tokens[at].end, listed[1:-1] if is_list else listed)
 
-def _rows(files: Sequence[SourceFile]) -> FileRows | None:
+
+def _rows(files: Sequence[SourceFile], *, is_glob: bool) -> FileRows | None:
     """Return what reads files; None where DuckDB reads them whole, or not at all."""
     formats = {file.format for file in files}
     if len(formats) > 1:
@@ -181,7 +195,7 @@ def _rows(files: Sequence[SourceFile]) -> FileRows | None:
         return _rows_as_loaded(files)
     if formats == {"csv"}:
         return _csv_rows(files)
-    if formats == {"parquet"} and (len(files) > 1 or WILDCARD.search(files[0].address)):
+    if formats == {"parquet"} and is_glob:
         return f"FROM read_parquet({_listed(files)}, union_by_name = true)"
     return None
 

@@ -297,10 +297,26 @@ def test_each_file_of_a_glob_is_read_once_and_no_hidden_one(session, folder, mon
         ("'g/*.csv'", [1, 2]),
         ("'g/a[1].csv'", [1]),
         ("'g/a[1].parquet'", [1]),
-        ("read_csv('g/a*.csv')", [1, 2]),
+        ("'g/_*.parquet'", [9]),
+        ("'g/a*.parquet'", [1, 2]),
+        ("'g/?[1c].parquet'", [2]),
+        ("read_csv('g/*.csv')", [1, 2]),
+        ("read_csv(['g/*.csv'])", [1, 2]),
+        ("read_csv('g/_*.csv')", [9]),
+        ("read_csv('g/_c.csv')", [9]),
+        ("read_parquet('g/*.parquet')", [1, 2]),
+        ("read_parquet(['g/a1.parquet', 'g/*.parquet'])", [1, 2, 2]),
+        ("read_json(['g/*.json'])", [1, 2]),
+        ("(SELECT regexp_extract(content, '[0-9]')::INT AS k FROM read_text('g/*.json'))", [1, 2]),
+        ("(SELECT octet_length(content) - 7 AS k FROM read_blob(['g/*.json']))", [1, 1]),
     ):
         read = session.sql(f"SELECT k FROM {source} ORDER BY k", engine="duckdb").to_arrow()
         assert (source, read.column(0).to_pylist()) == (source, keys)
+    objects = session.sql("SELECT count(*) FROM read_json_objects('g/*.json')", engine="duckdb").to_arrow()
+    assert objects.column(0).to_pylist() == [2]
+    for call in ("read_csv((('g/*.csv')))", "read_csv(list_value('g/*.csv'))"):
+        with pytest.raises(InvalidInput, match=r"SQL may not open '.*_c\.csv'\nhint: .* hidden ones by name"):
+            session.sql(f"FROM {call}", engine="duckdb").to_arrow()
 
 
 def test_files_in_sql_have_the_values_that_a_table_made_of_them_has(session, folder, monkeypatch):
@@ -316,6 +332,8 @@ def test_files_in_sql_have_the_values_that_a_table_made_of_them_has(session, fol
     read = session.sql("SELECT * FROM 'p/*/*.csv' ORDER BY k", engine="duckdb")
     assert "1 file left out, as its name or folder begins with . or _" in repr(read)
     assert read.to_arrow().select(made.column_names).to_pylist() == made.to_pylist()
+    calls = session.sql("SELECT count(*) AS n FROM read_csv('p/*6/*.csv')", engine="duckdb")
+    assert calls.to_arrow()["n"].to_pylist() == [1]
     assert session.sql("FROM read_csv('p/year=2025/a.csv')", engine="duckdb").to_arrow().num_rows == 2
     (folder / "late.csv").write_text("k,v\n" + f"1,{'x' * 1000}\n" * 9000 + "01,2\n")
     with pytest.raises(InvalidInput, match=r"late\.csv, column 'k': '01' is not of type long"):
