@@ -492,6 +492,13 @@ _MARKS: Final = re.compile(
 )
 
 
+def _check_not_xz(file: SourceFile, head: bytes) -> None:
+    if head.startswith(b"\xfd7zXZ\0"):
+        raise InvalidInput(
+            f"{file.label} is compressed by xz, which cannot be read", hint="decompress it, with unxz"
+        )
+
+
 class MisnamedFile(InvalidInput):
     """A file that is of another format than its name says; its hint begins with what to do without an option."""
 
@@ -502,6 +509,7 @@ def check_is_text(file: SourceFile, head: bytes) -> None:
     Raises `MisnamedFile` when it is compressed, or a Parquet or Excel file; `StorageError` when its text has two or
     four bytes for each letter, and no encoding is given.
     """
+    _check_not_xz(file, head)
     if (mark := _MARKS.match(head)) is not None:
         kind = str(mark.lastgroup)
         what = {"parquet": "Parquet", "excel": "a .zip or Excel file"}.get(kind, f"compressed by {kind}")
@@ -536,6 +544,7 @@ def with_kind(file: SourceFile, given: str | None) -> SourceFile:
         return file
     with read_errors(file), file.storage.input(file.path) as stream:
         head = bytes(stream.read(_LOOKED_AT))
+    _check_not_xz(file, head)
     if given in {"parquet", "excel"}:
         return replace(file, kind=FileKind(given))
     mark = _MARKS.match(head)

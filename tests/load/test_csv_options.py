@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import lzma
 import shutil
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -162,6 +163,13 @@ def test_compressed_text_is_read(table, tmp_path: Path, compression: str, name: 
     with pytest.raises(sl.StorageError, match="cannot read"):
         table.ingest(path)
     assert table.at().resolved.snapshot_id == 2
+
+
+@pytest.mark.parametrize(("name", "options"), [("a.csv.xz", {}), ("a.csv.xz", {"format": "csv"}), ("a.csv", {})])
+def test_a_file_compressed_by_xz_is_refused_as_one(table, tmp_path: Path, name: str, options: Any):
+    path = written(tmp_path, lzma.compress(b"k,name\n1,x\n" * 300), name)
+    with pytest.raises(sl.InvalidInput, match="is compressed by xz, which cannot be read\nhint: decompress it"):
+        table.ingest(path, **options)
 
 
 @pytest.mark.parametrize("compression", COMPRESSED)
