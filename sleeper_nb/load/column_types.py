@@ -369,6 +369,10 @@ def _hint_to_give_type(name: str, path: str, value: Any) -> HintParts:
     return ("correct it, or convert it first, such as str(x)",)
 
 
+AS_NULL: Final = "to load text as NULL: "
+"""How the hint begins that a key has without this option, and the words after it."""
+
+
 def _hint_of_mixed(name: str, values: Any, csv_format: CsvFormat | None, *, is_json: bool) -> HintParts:
     """Return how values of several kinds are loaded; a few texts among the numbers of a file may mean NULL."""
     known = [each for _, each in _set_values(values)]
@@ -383,7 +387,7 @@ def _hint_of_mixed(name: str, values: Any, csv_format: CsvFormat | None, *, is_j
     may_be_null = all(csv_format.can_be_null_text(each) and not any(map(str.isdigit, each)) for each in texts)
     as_text: HintParts = ("store it as text: ", _as_text(name))
     if may_be_null and 0 < len(texts) <= _MOST_NULLS:
-        return ("to load text as NULL: ", csv_format.null_option(*texts, empty=not is_json), "; or ", *as_text)
+        return (AS_NULL, csv_format.null_option(*texts, empty=not is_json), "; or ", *as_text)
     return ("correct the data, or ", *as_text)
 
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound, first_line
 from sleeper_nb.load.casts import BAD_VALUE, LEADING_ZERO
 from sleeper_nb.load.column_types import (
+    AS_NULL,
     TEXT_TYPES,
     TIMES,
     WithoutType,
@@ -98,7 +99,9 @@ class DataColumn:
         return Difference(self.name, self.problem, self.hint_as())
 
     def hint_as(self, *, is_key: bool = False) -> HintParts:
-        """What to do about the problem of the column, as a key or as another one."""
+        """What to do about the problem of the column, as a key or as another one; no key can be NULL."""
+        if is_key and self.hint[:1] == (AS_NULL,):
+            return ("correct the data, or ", *self.hint[3:])
         return (*self.hint, OR_IGNORE_EXTRA) if self.is_optional and not is_key else self.hint
 
     @property

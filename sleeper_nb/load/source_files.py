@@ -494,9 +494,7 @@ _MARKS: Final = re.compile(
 
 def _check_not_xz(file: SourceFile, head: bytes) -> None:
     if head.startswith(b"\xfd7zXZ\0"):
-        raise InvalidInput(
-            f"{file.label} is compressed by xz, which cannot be read", hint="decompress it, with unxz"
-        )
+        raise InvalidInput(f"{file.label} is compressed by xz, which cannot be read", hint="decompress it, with unxz")
 
 
 class MisnamedFile(InvalidInput):

@@ -477,3 +477,19 @@ def test_a_file_of_one_column_may_have_any_name_for_it(tmp_path: Path):
     with sl.connect(tmp_path / "w") as session:
         made = session.create_table("t", str(path), row_keys=["id"], columns={"#id": "id"})
         assert made.scan().to_arrow()["id"].to_pylist() == [1, 2]
+
+
+def test_keys_of_json_that_are_written_with_escapes_reach_their_columns(tmp_path: Path):
+    path, rows = tmp_path / "x.json", [{"k": 1, "name": "a"}, {"k": 2, "name": "b"}, {"k": 3, "name": "c"}]
+    path.write_text('{"k":1,"n\\u0061me":"a"}\n{"k":2,"name":"b"}\n{"\\u006b":3,"\\u006E\\u0061me":"c"}\n')
+    with sl.connect(tmp_path / "w") as session:
+        for kind in ("string", "string?"):
+            made = session.create_table(f"t{len(kind)}", sl.Schema({"k": "long"}, values={"name": kind}))
+            made.ingest(path)
+            assert made.scan().to_arrow().to_pylist() == rows
+        assert session.create_table("new", path, row_keys=["k"]).scan().to_arrow().to_pylist() == rows
+        path.write_text('{"k":4,"n\\u0061me":null}\n')
+        with pytest.raises(sl.InvalidInput, match="column 'name' has 1 null"):
+            session.table("t6").ingest(path)
+        session.table("t7").ingest(path)
+        assert session.table("t7").scan(keys=4).to_arrow().to_pylist() == [{"k": 4, "name": None}]

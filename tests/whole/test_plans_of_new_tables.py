@@ -120,3 +120,10 @@ def test_complex_numbers_have_no_type(session, values):
     with pytest.raises(sl.InvalidInput, match="column 'x' has complex numbers, and no column of a table can"):
         session.create_table("t", frame, row_keys=["k"])
     assert session.create_table("t", frame, row_keys=["k"], ignore_extra=True).schema.names == ("k",)
+
+
+def test_a_key_of_json_is_not_loaded_as_null(session, tmp_path):
+    (tmp_path / "x.json").write_text(JSON)
+    with pytest.raises(sl.InvalidInput, match="several types") as caught:
+        session.create_table("t", tmp_path / "x.json", row_keys=["amt"])
+    assert caught.value.hint == "correct the data, or store it as text: types={'amt': 'string'}, cast=True"
