@@ -337,7 +337,7 @@ def without_type(
         column = f"column {f'{name}{path}'!r}"
         if not isinstance(each, dict | list) and not _has_type(each):
             return WithoutType(
-                f"{column}, {place(row)}: no column can hold {_shown(each)}", _hint_to_give_type(name, path, each)
+                f"{column}, {place(row)}: {_why_without_type(each)}", _hint_to_give_type(name, path, each)
             )
         if isinstance(each, float):
             fractions.add(path)
@@ -401,6 +401,12 @@ def _kind_of(value: Any) -> str:
 
 def _described(value: Any) -> str:
     return f"the text {_shown(value)}" if isinstance(value, str) else _kind_of(value)
+
+
+def _why_without_type(value: Any) -> str:
+    if isinstance(value, int):
+        return f"{_shown(value)} does not fit 64 bits"
+    return f"the text {_shown(value)} is not UTF-8" if isinstance(value, str) else f"no column can hold {_shown(value)}"
 
 
 def _shown(value: Any) -> str:
