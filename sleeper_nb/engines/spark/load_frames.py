@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from sleeper_nb.engines.spark.frames import columns_text, hand_over_keys, of_arrow, schema_for_spark
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
+from sleeper_nb.errors import InvalidInput, first_line
 from sleeper_nb.load.casts import JUDGED
 from sleeper_nb.load.conform import Conformed, Difference, RawColumns, compare, conform, grouped, no_place
 from sleeper_nb.load.file_formats import BATCH_ROWS, RowGroups, pieces_of, pieces_to_read
@@ -79,8 +80,12 @@ def spark_frame(sources: Sequence[IngestSource]) -> DataFrame:
 
 
 def schema_of_frame(sources: Sequence[IngestSource]) -> pa.Schema:
-    """Return the Arrow schema of a Spark DataFrame; no row is computed."""
-    return spark_frame(sources).limit(0).toArrow().schema
+    """Return the Arrow schema of a Spark DataFrame, of which no row is computed; raise if Arrow lacks a type of it."""
+    try:
+        return spark_frame(sources).limit(0).toArrow().schema
+    except TypeError as error:  # PySpark's own errors are of this class too
+        hint = "cast the column to text first: CAST(c AS string)"
+        raise InvalidInput(f"a column of the data frame cannot be loaded: {first_line(error)}", hint=hint) from error
 
 
 def first_rows(sources: Sequence[IngestSource], rows: int) -> tuple[InMemory, ...]:

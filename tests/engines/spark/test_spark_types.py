@@ -163,3 +163,7 @@ def test_intervals_of_months_arrive_as_their_texts(session: sl.Session):
         months, "1 years 2 months", f"[{months}]", timedelta(days=1), 7,
     ]  # fmt: skip
     assert months in repr(result)
+    frame = session.sql(f"SELECT 1 AS k, {months} AS c", engine="spark").to_spark()
+    for load in (session.create_table, session.admin.plan_table):
+        with pytest.raises(sl.InvalidInput, match=r"a column of the data frame cannot be loaded: .*\nhint: cast"):
+            load("of_months", frame, row_keys=["k"])
