@@ -363,7 +363,7 @@ def as_arrow_has_it(rows: DataFrame) -> DataFrame:
     texts = []
     for field in rows.schema.fields:
         try:
-            to_arrow_type(field.dataType)
+            to_arrow_type(field.dataType, timezone="UTC")
             texts.append(False)
         except PySparkTypeError:
             texts.append(True)
