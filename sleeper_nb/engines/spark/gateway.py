@@ -25,6 +25,18 @@ def silence_query_context() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
+def silence_lost_connections() -> None:
+    """Keep Py4J from writing a traceback to the root logger for each question to a JVM that has died.
+
+    Whoever asked gets the error; what watches a job in the background asks once more than there are answers.
+    """
+    logging.getLogger().addFilter(_is_of_another)
+
+
+def _is_of_another(record: logging.LogRecord) -> bool:
+    return record.filename != "java_gateway.py" or record.msg != "Exception while sending command."
+
+
 def active_session() -> SparkSession | None:
     """Return the session that this process has, without importing PySpark for it."""
     if "pyspark.sql" not in sys.modules:

@@ -32,6 +32,7 @@ from sleeper_nb.engines.spark.gateway import (
     check_classic,
     delete_with_jvm,
     detach_pyspark,
+    silence_lost_connections,
     silence_query_context,
 )
 from sleeper_nb.engines.spark.jvm import (
@@ -303,6 +304,7 @@ class SparkRuntime:
     def _use(self, session: SparkSession) -> None:
         """Work with a session from now on, as one of its users if an engine started it."""
         check_classic(session)
+        silence_lost_connections()
         self._session, self._shared = session, StartedSpark.of(session)
         if self._shared is not None:
             self._shared.join(self)
