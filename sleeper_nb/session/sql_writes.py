@@ -400,11 +400,7 @@ class SqlWriter:
             return self.session.table(name.text)
 
     def _exists(self, name: Name) -> bool:
-        try:
-            self.session.table(name.text)
-        except NotFound:
-            return False
-        return True
+        return name.text in self.session
 
     def _check_not_system(self, name: Name) -> None:
         if MARK in name.text:

@@ -11,6 +11,7 @@ import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.sql import writes
 from sleeper_nb.sql.references import OUR_WORDS
+from sleeper_nb.storage import paths
 from tests.support.combinations import few_on_spark
 from tests.support.engines import DUCKDB_FIRST, ENGINES, answer
 
@@ -288,6 +289,16 @@ def test_drop_and_truncate_need_force_and_show_their_plan(session, engine):
     assert "there is no table trips" in repr(session.sql("DROP TABLE IF EXISTS trips", engine=engine))
     with pytest.raises(sl.NotFound, match="no table 'trips'"):
         session.sql("DROP TABLE trips", engine=engine)
+
+
+def test_a_table_without_its_properties_file_is_there_for_if_exists(session):
+    session._storage.delete(paths.table_properties(session._components.catalog.find_table("trips").id))
+    with pytest.raises(sl.ConfirmationNeeded):
+        session.sql("DROP TABLE IF EXISTS trips")
+    report = session.sql("CREATE TABLE IF NOT EXISTS trips (city STRING) ROW KEYS (city)")
+    assert "table trips exists already" in repr(report)
+    session.sql("DROP TABLE IF EXISTS trips", force=True)
+    assert session.table_names() == ()
 
 
 @pytest.mark.parametrize("engine", DUCKDB_FIRST)
