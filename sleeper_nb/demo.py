@@ -231,7 +231,7 @@ class DemoReport(Report):
             f"compacted on Spark from {self.files_before} files to {self.files_after}, {Bytes(self.bytes_after)}; "
             f"every figure equals pandas'; {self.seconds:.0f} s in all\n"
             f"open it in a notebook:  %sleeper use {shlex.quote(str(self.folder))} --instance {self.instance}\n"
-            f"go on in a notebook:  jupyter lab notebooks/01_first_table.ipynb"
+            f"go on in a notebook:  jupyter lab notebooks/07_one_day.ipynb"
         )
         columns = ("moment", "FROM flights …", "snapshot", "flights", "mean departure delay")
         return Grid(columns, rows, "One question, four moments of the table", done)

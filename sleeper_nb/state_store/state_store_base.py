@@ -157,6 +157,9 @@ class StateStore(ABC):
         Returns the table's store of another class by its name, since a table may be migrated while this one is in use.
     """
 
+    name: ClassVar[str]
+    """What users call the class, and what the catalog keeps with each snapshot: one of `STATE_STORES`."""
+
     changes_per_commit: ClassVar[int] = 1
     """How many queued changes of this process one commit may hold."""
 
@@ -176,10 +179,6 @@ class StateStore(ABC):
         self.successor = successor
         self.history = History(table_id, catalog, storage, clock)
         self._queue = CommitQueue(min(self.changes_per_commit, catalog.limits.snapshots))
-
-    @property
-    def name(self) -> str:
-        return type(self).__name__
 
     @property
     def most_compaction_inputs(self) -> int | None:

@@ -28,9 +28,9 @@ def state_store_named(name: str) -> type[StateStore]:
 
     `NotFound` when there is no such class; the message names the nearest one.
     """
-    if name == "S3StateStore":
+    if name == S3StateStore.name:
         return S3StateStore
-    if name == "TransactionLogStateStore":
+    if name == TransactionLogStateStore.name:
         return TransactionLogStateStore
     if name == "DynamoDBStateStore":
         from sleeper_nb.state_store.dynamodb.store import DynamoDBStateStore
@@ -46,6 +46,8 @@ class S3StateStore(StateStore):
     grows with the number of files of the table; a compaction can have any number of inputs, since all metadata is
     rewritten anyway.
     """
+
+    name: ClassVar[str] = "S3StateStore"
 
     def publish(self, head: Snapshot, steps: Sequence[CommitStep]) -> tuple[Snapshot, ...] | None:
         (step,) = steps
@@ -82,6 +84,7 @@ class TransactionLogStateStore(StateStore):
     since still has the old head as its condition, and loses.
     """
 
+    name: ClassVar[str] = "TransactionLogStateStore"
     changes_per_commit: ClassVar[int] = 64
 
     _checkpoint = 0

@@ -178,6 +178,7 @@ def test_processes_that_write_during_a_migration_lose_nothing(tmp_path: Path, he
 class PrivateStateStore(TransactionLogStateStore):
     """A log that only its own class can read."""
 
+    name = "PrivateStateStore"
     keeps_history_itself = True
 
 

@@ -39,4 +39,4 @@ def test_the_store_of_another_class_is_always_the_same(tmp_path: Path):
     with pytest.raises(NotFound) as error:
         store.named("TransactionLogStatStore")
     assert "TransactionLogStateStore" in (error.value.hint or "")
-    assert [state_store_named(name).__name__ for name in STATE_STORES] == [*STATE_STORES]
+    assert [state_store_named(name).name for name in STATE_STORES] == [*STATE_STORES]

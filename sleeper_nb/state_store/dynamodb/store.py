@@ -165,6 +165,7 @@ class DynamoDBStateStore(StateStore):
         A `DynamoDBCatalog`.
     """
 
+    name: ClassVar[str] = "DynamoDBStateStore"
     keeps_history_itself: ClassVar[bool] = True
 
     def __init__(
