@@ -17,6 +17,8 @@ from docs.python_pages import python_pages
 ROOT = Path(__file__).parents[1]
 HOME = "index"
 START, NOTEBOOKS, REFERENCE, PYTHON_GROUP, PROJECT = "Start", "Notebooks", "Reference", "Python", "Project"
+FIRST_NOTEBOOK = "07_one_day"
+"""Before the others, as it shows a whole day at work."""
 GROUPS = (START, NOTEBOOKS, REFERENCE, PYTHON_GROUP, PROJECT)
 """The captions of the navigation, in order."""
 DECISIONS = "Decisions"
@@ -136,7 +138,7 @@ def _documents(root: Path) -> Iterable[Page]:
 
 
 def _notebooks(root: Path, files: dict[str, bytes]) -> Iterable[Page]:
-    for path in sorted((root / "notebooks").glob("*.ipynb")):
+    for path in sorted((root / "notebooks").glob("*.ipynb"), key=lambda path: (path.stem != FIRST_NOTEBOOK, path.name)):
         text, pictures = notebook_page(path)
         files |= {f"notebooks/{name}": content for name, content in pictures.items()}
         yield Page(f"notebooks/{path.stem}", text, f"notebooks/{path.name}", NOTEBOOKS)

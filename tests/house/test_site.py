@@ -17,6 +17,7 @@ from docs.checks import problems
 from docs.markdown import code_blocks, promoted, relinked, sections, slug, with_blocks
 from docs.pages import LostLinkError, built, drawn_by_mermaid
 from sleeper_nb.commands import COMMANDS
+from sleeper_nb.demo import DemoReport
 from sleeper_nb.model.properties import INSTANCE_PROPERTIES, PROPERTIES
 
 ROOT = Path(__file__).parents[2]
@@ -95,6 +96,14 @@ def test_each_notebook_is_a_page_with_its_texts_code_and_outputs(site, path):
                 assert data.get("text/html", data.get("text/plain", "")).strip() in text
     assert all(f"notebooks/{name}" in site.files for name in re.findall(r"\]\(([^)]+\.png)\)", text))
     assert "image/png" not in path.read_text() or f"{path.stem}_files" in text
+
+
+def test_one_day_is_the_first_notebook_of_the_site_the_readme_and_the_demo(site):
+    assert next(page.name for page in site.pages if page.name.startswith("notebooks/")) == "notebooks/07_one_day"
+    linked = re.findall(r"notebooks/(\w+)\.ipynb", (ROOT / "README.md").read_text())
+    assert linked[0] == "07_one_day"
+    done = DemoReport("warehouse", "demo", (), 12, 1, 0, 1.0)
+    assert done.grid().footer.endswith("notebooks/07_one_day.ipynb")
 
 
 def test_diagrams_are_a_light_and_a_dark_picture(site):
