@@ -56,7 +56,7 @@ class ManifestFileMeta:
 
 
 class ReadsManifests(Protocol):
-    """Reads the list of a version's manifests (`table.savepoint_manager.manifest_list`)."""
+    """Reads the list of a version's manifests (``table.savepoint_manager.manifest_list``)."""
 
     def read(self, savepoint: Savepoint) -> tuple[ManifestFileMeta, ...]: ...
 
@@ -176,7 +176,7 @@ class Savepoint(Report):
         Parameters
         ----------
         manifest_list
-            Reads the table's folder: ``table.savepoint_manager.manifest_list``.
+            Reads the table's folder: ```table.savepoint_manager.manifest_list```.
         """
         return manifest_list.read(self)
 

@@ -140,7 +140,7 @@ def _can_join(group: Sequence[PlannedLeaf], leaf: PlannedLeaf) -> bool:
 
 
 def placed_rows(files: Iterable[PlacedFile], schema: Schema, storage: Storage) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of some files with their places: the columns of the schema, then `place_columns.PLACES`.
+    """Yield the rows of some files with their places: the columns of the schema, then `deletions.PLACES`.
 
     `NotFound`, `StorageError` when a file does not exist any more, or cannot be read.
     """

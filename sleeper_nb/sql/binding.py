@@ -64,7 +64,7 @@ class BoundSource:
     keys
         Which row keys are read, or why all are, for users.
     with_places
-        Whether the columns `place_columns.PLACES` follow those of the table; only where nothing processes its rows.
+        Whether the columns `deletions.PLACES` follow those of the table; only where nothing processes its rows.
     """
 
     table: str

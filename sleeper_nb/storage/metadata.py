@@ -272,7 +272,7 @@ def _named(place: str) -> Iterator[None]:
 
 
 def write_saved_log(storage: Storage, path: str, entries: Sequence[bytes]) -> str:
-    """Write entries of the log in order, one JSON line each (`sleeper_nb.model.log_entries.to_entry`).
+    """Write entries of the log in order, one JSON line each (`sleeper_nb.model.transactions.to_entry`).
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """Arrow data sets of files that Python opens, such as those in buckets, whose rows can be streamed.
 
-PyArrow's `Scanner.to_reader`, by which DuckDB reads a data set, keeps Python's lock while a scan starts (26.0).
+`pyarrow.dataset.Scanner.to_reader`, by which DuckDB reads a data set, keeps Python's lock while a scan starts (26.0).
 A thread of Arrow that opens the next file through Python meanwhile has the lock of the scan, and waits for Python's:
-both wait for ever. `Scanner.to_batches` gives Python's lock away, so a reader is made of that here.
+both wait for ever. `pyarrow.dataset.Scanner.to_batches` gives Python's lock away, so a reader is made of that here.
 """
 
 from __future__ import annotations

@@ -627,7 +627,7 @@ class Table(Report):
     ) -> ChangeReport:
         """Delete the rows that meet a condition, in one commit; older versions keep them until they expire.
 
-        `maintenance.purge` deletes rows for good.
+        `Maintenance.purge` deletes rows for good.
 
         Parameters
         ----------

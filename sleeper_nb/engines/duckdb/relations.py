@@ -92,7 +92,7 @@ def relation(
     is_whole
         Whether all rows of most columns will be read, so that the whole files are checked first, however large.
     with_places
-        Whether the columns `place_columns.PLACES` follow those of the schema; only for plans that process no rows.
+        Whether the columns `deletions.PLACES` follow those of the schema; only for plans that process no rows.
 
     Raises
     ------
@@ -303,7 +303,7 @@ def _with_uuids(rows: duckdb.DuckDBPyRelation, schema: Schema, others: Iterable[
 
 
 def columns_of(schema: Schema, *, with_places: bool = False) -> list[tuple[str, str]]:
-    """Return the names and DuckDB's types of the columns of a table, and after them of `place_columns.PLACES`."""
+    """Return the names and DuckDB's types of the columns of a table, and after them of `deletions.PLACES`."""
     columns = [(each.name, duckdb_type(each.type)) for each in schema.fields]
     return [*columns, (FILE_NUMBER, "INTEGER"), (POSITION, "BIGINT")] if with_places else columns
 

@@ -146,7 +146,7 @@ def data_frame(made: KeptFrames, plan: ScanPlan, storage: Storage, *, with_place
     made
         What reads: a Spark session, with frames of files that it made before.
     with_places
-        Whether the columns `place_columns.PLACES` follow those of the schema; only for plans that process no rows.
+        Whether the columns `deletions.PLACES` follow those of the schema; only for plans that process no rows.
 
     Raises
     ------
@@ -220,7 +220,7 @@ def _placed_parts(
 ) -> list[DataFrame] | None:
     """Return the rows of a plan without deleted ones; None when Spark's own reader cannot tell their places.
 
-    With `with_numbers`, the columns `place_columns.PLACES` follow those of the schema. `scheme` is from `scheme_for`.
+    With `with_numbers`, the columns `deletions.PLACES` follow those of the schema. `scheme` is from `scheme_for`.
     """
     from pyspark.sql import functions as f
 

@@ -284,7 +284,7 @@ def load_session(spark: SparkSession, batch_bytes: int, frame: DataFrame | None 
 
 
 def _wrapped(spark: SparkSession, session: Any) -> SparkSession:
-    """Return a session of the JVM as PySpark has it; `RDD.toDF` stays that of the user's session."""
+    """Return a session of the JVM as PySpark has it; `pyspark.RDD.toDF` stays that of the user's session."""
     from pyspark import RDD
     from pyspark.sql import SparkSession
 

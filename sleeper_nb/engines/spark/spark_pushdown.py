@@ -96,7 +96,7 @@ class EmptyFrame:
     def of(cls, number: int, schema: Schema, mark: str, *, with_places: bool = False) -> EmptyFrame:
         """Return the stand-in with a number for a table; its own names begin with `mark`.
 
-        With `with_places`, the columns `place_columns.PLACES` follow those of the schema.
+        With `with_places`, the columns `deletions.PLACES` follow those of the schema.
         """
         names, types = list(schema.names), [type_text(field.type) for field in schema.fields]
         if with_places:
