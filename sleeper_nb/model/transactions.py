@@ -46,7 +46,13 @@ from sleeper_nb.model.statistics import ColumnStatistics
 
 @dataclass(frozen=True, slots=True)
 class Transaction(ABC):
-    """A change to one table."""
+    """A change to one table.
+
+    `in_log` is the kind of its entry in the transaction log: entries that were written have it, so it never changes,
+    and neither do the names of fields.
+    """
+
+    in_log: ClassVar[str]
 
     @property
     @abstractmethod
@@ -85,6 +91,7 @@ class AddFiles(Transaction):
 
     references: tuple[FileReference, ...]
     operation: ClassVar[str] = "ingest"
+    in_log: ClassVar[str] = "AddFiles"
 
     def validate(self, state: TableState) -> None:
         """Each file is new, its partition is a leaf, and its keys are inside that leaf's region."""
@@ -129,6 +136,7 @@ class ReplaceFileReferences(Transaction):
     output: FileReference | None
     deletions: tuple[str, ...] = ()
     operation: ClassVar[str] = "compact"
+    in_log: ClassVar[str] = "ReplaceFileReferences"
 
     def validate(self, state: TableState) -> None:
         """Each input is still active in the partition with the same rows; the output is new and of that partition."""
@@ -207,6 +215,7 @@ class ChangeRows(Transaction):
     references: tuple[FileReference, ...]
     watched: tuple[Region, ...]
     counts: EditCounts
+    in_log: ClassVar[str] = "ChangeRows"
 
     @property
     def operation(self) -> str:
@@ -288,6 +297,7 @@ class SplitPartitions(Transaction):
     splits: tuple[PartitionSplit, ...]
     references: tuple[FileReference, ...]
     operation: ClassVar[str] = "split"
+    in_log: ClassVar[str] = "SplitPartitions"
 
     @property
     def leaves(self) -> tuple[str, ...]:
@@ -357,6 +367,7 @@ class Rollback(Transaction):
     references: tuple[FileReference, ...]
     tree: PartitionTree | None = None
     operation: ClassVar[str] = "rollback"
+    in_log: ClassVar[str] = "Rollback"
 
     @classmethod
     def between(cls, state: TableState, then: TableState) -> Rollback:
@@ -400,6 +411,7 @@ class DeleteFiles(Transaction):
 
     filenames: tuple[str, ...]
     operation: ClassVar[str] = "collect-garbage"
+    in_log: ClassVar[str] = "DeleteFiles"
 
     def validate(self, state: TableState) -> None:
         """No partition still reads the files."""
@@ -424,6 +436,7 @@ class SetProcessing(Transaction):
 
     processing: str
     operation: ClassVar[str] = "properties"
+    in_log: ClassVar[str] = "SetProcessing"
 
     def validate(self, state: TableState) -> None:
         """Allow every change: the properties were checked against the schema before."""
@@ -438,6 +451,7 @@ class MigrateStateStore(Transaction):
 
     state_store: str
     operation: ClassVar[str] = "migrate"
+    in_log: ClassVar[str] = "MigrateStateStore"
 
     def validate(self, state: TableState) -> None:
         """Allow every state."""
@@ -496,6 +510,7 @@ class SetSchema(Transaction):
     schema_id: int
     schema: Schema
     operation: ClassVar[str] = "alter"
+    in_log: ClassVar[str] = "SetSchema"
 
     def validate(self, state: TableState) -> None:
         """The new schema can read every file of the state, and no stored column gets another meaning.
@@ -535,6 +550,7 @@ class ClearTable(Transaction):
     schema_id: int | None = None
     schema: Schema | None = None
     operation: ClassVar[str] = "reinitialise"
+    in_log: ClassVar[str] = "ClearTable"
 
     def validate(self, state: TableState) -> None:
         """Partitions are made of row keys, so they can only stay when the row keys do."""
@@ -593,6 +609,7 @@ class ReplaceTable(Transaction):
     references: tuple[FileReference, ...] = ()
     processing: str | None = None
     operation: ClassVar[str] = "replace"
+    in_log: ClassVar[str] = "ReplaceTable"
 
     @property
     def _clear(self) -> ClearTable:
@@ -612,7 +629,7 @@ class ReplaceTable(Transaction):
 # Entries of the transaction log: a transaction and its time as bytes.
 
 _KINDS: Mapping[str, type[Transaction]] = {
-    kind.__name__: kind
+    kind.in_log: kind
     for kind in (
         AddFiles,
         ChangeRows,
@@ -647,13 +664,13 @@ _CHECKED_FROM = len(_CHECKSUM) - len(b"%b") + DIGITS
 
 
 def to_entry(transaction: Transaction, number: int, time: datetime) -> bytes:
-    """Return the entry of a snapshot: JSON with the transaction's class, its time in microseconds, and its fields.
+    """Return the entry of a snapshot: JSON with the transaction's kind, its time in microseconds, and its fields.
 
     It starts with a checksum of the snapshot's number and of everything that follows, so an entry that was changed or
     moved to another snapshot is an error.
     """
     fields = {name: _plain(value) for name, value in _fields(transaction).items()}
-    body = {"type": type(transaction).__name__, "time": to_micros(time), **fields}
+    body = {"type": transaction.in_log, "time": to_micros(time), **fields}
     plain = json.dumps(body, separators=(",", ":")).encode()
     return _CHECKSUM % _checksum(plain, number) + plain[1:]
 
