@@ -193,7 +193,7 @@ def reinitialise_table(context: Context, arguments: Namespace) -> ReinitialiseRe
     reinitialise = partial(
         session.admin.reinitialise,
         arguments.table,
-        delete_partitions,
+        delete_partitions=delete_partitions,
         splits_file=arguments.split_points_file,
         strings_base64=strings_base64,
     )

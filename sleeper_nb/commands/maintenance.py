@@ -50,7 +50,7 @@ def maintain(context: Context, arguments: Namespace) -> MaintenanceReport | Outc
 
         return run_service(context, arguments, SignalledStop())
     target = context.opened() if arguments.table is None else context.table(arguments.table)
-    return target.maintain(arguments.dry_run)
+    return target.maintain(dry_run=arguments.dry_run)
 
 
 @command(
@@ -106,7 +106,7 @@ def split(context: Context, arguments: Namespace) -> SplitReport:
     if arguments.auto and arguments.at is not None:
         raise InvalidInput("split takes --at or --auto, not both", hint="leave one of them out")
     return context.table(arguments.table).maintenance.split(
-        arguments.dry_run,
+        dry_run=arguments.dry_run,
         at=arguments.at,
         key=arguments.key,
         partition=arguments.partition,
@@ -140,7 +140,7 @@ def _how_long_they_stay(line: TypedLine) -> Hint | None:
     instead=_how_long_they_stay,
 )
 def expire(context: Context, arguments: Namespace) -> ExpiryReport:
-    return context.table(arguments.table).maintenance.expire(_is_dry_run(arguments))
+    return context.table(arguments.table).maintenance.expire(dry_run=_is_dry_run(arguments))
 
 
 @command(
@@ -153,7 +153,7 @@ def expire(context: Context, arguments: Namespace) -> ExpiryReport:
     words=("gc", "vacuum", "clean", "cleanup"),
 )
 def collect_garbage(context: Context, arguments: Namespace) -> GarbageReport:
-    return context.table(arguments.table).maintenance.collect_garbage(_is_dry_run(arguments))
+    return context.table(arguments.table).maintenance.collect_garbage(dry_run=_is_dry_run(arguments))
 
 
 @command(
@@ -174,7 +174,7 @@ def sweep_orphans(context: Context, arguments: Namespace) -> OrphanReport:
         age = None if arguments.older_than is None else parse_duration(arguments.older_than)
     except ValueError as error:
         raise InvalidInput(f"{arguments.older_than!r} is not a duration", hint="write 3d, 36h or PT90M") from error
-    return context.table(arguments.table).maintenance.sweep_orphans(_is_dry_run(arguments), older_than=age)
+    return context.table(arguments.table).maintenance.sweep_orphans(dry_run=_is_dry_run(arguments), older_than=age)
 
 
 def _is_dry_run(arguments: Namespace) -> bool:

@@ -461,8 +461,8 @@ def reinitialise(context: Context, arguments: Namespace) -> ReinitialiseReport:
     reinitialise_table = partial(
         session.admin.reinitialise,
         arguments.table,
-        arguments.delete_partitions,
-        typed_split_points(arguments.splits) if arguments.splits else None,
+        delete_partitions=arguments.delete_partitions,
+        split_points=typed_split_points(arguments.splits) if arguments.splits else None,
         splits_file=arguments.splits_file,
         strings_base64=arguments.base64,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sleeper_nb.clock import Clock
@@ -103,7 +103,7 @@ class EngineQuery:
 
     bound: Bound
     values: Mapping[str, Any]
-    dry_run: bool = False
+    dry_run: bool = field(default=False, kw_only=True)
 
     @property
     def why_whole(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import takewhile
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.load.split import SplitReport
@@ -37,6 +37,16 @@ _COLUMNS = ("table", "step", "done")
 _TICK = timedelta(microseconds=1)
 
 
+Made_co = TypeVar("Made_co", bound=Report, covariant=True)
+
+
+class DryRunnable(Protocol[Made_co]):
+    """Does work on a table, or only returns what it would do."""
+
+    def __call__(self, *, dry_run: bool) -> Made_co:
+        """Do the work, or plan it."""
+
+
 @dataclass(frozen=True, slots=True)
 class MaintenanceStep:
     """One step of a table's maintenance.
@@ -44,13 +54,13 @@ class MaintenanceStep:
     Parameters
     ----------
     run
-        Runs the step, or plans it; takes whether this is a dry run.
+        Runs the step, or plans it.
     summary
         Returns what a report of the step says in a few words; empty when nothing was due.
     """
 
     name: str
-    run: Callable[[bool], Report]
+    run: DryRunnable[Report]
     summary: Callable[[Any], str]
 
 
@@ -116,8 +126,8 @@ class MaintenanceReport(TableReport):
 
 def steps_of(
     store: StateStore,
-    split: Callable[[bool], SplitReport],
-    compact: Callable[[bool, Collection[str]], CompactionReport],
+    split: DryRunnable[SplitReport],
+    compact: Callable[[Collection[str]], DryRunnable[CompactionReport]],
     schedule: SavepointSchedule,
     retention: Retention,
     gc_delay: timedelta,
@@ -132,7 +142,7 @@ def steps_of(
     split
         Splits the leaves that have too many rows, or only plans it.
     compact
-        Runs the jobs that the table's strategy proposes, except for the given leaves, or only plans them.
+        Returns what runs the jobs that the table's strategy proposes, except for the given leaves, or only plans them.
     schedule
         When periodic savepoints are created and deleted. Files that only a deleted one kept are collected by the next
         run.
@@ -144,25 +154,25 @@ def steps_of(
     split_leaves: set[str] = set()
     keeper = SavepointKeeper(store, schedule, head, began, author)
 
-    def split_first(dry_run: bool) -> SplitReport:
-        report = split(dry_run)
+    def split_first(*, dry_run: bool) -> SplitReport:
+        report = split(dry_run=dry_run)
         for each in report.splits:  # a dry run still finds the old leaf, a real run finds the new ones
             split_leaves.add(each.partition_id)
             split_leaves.update(part for part, _, _ in each.parts)
         return report
 
-    def expire(dry_run: bool) -> ExpiryReport:
+    def expire(*, dry_run: bool) -> ExpiryReport:
         report = expire_snapshots(store, retention, dry_run=dry_run, until=head.id)
         forgotten.extend(snapshot.id for snapshot in report.expired)
         return report
 
-    def collect(dry_run: bool) -> GarbageReport:
+    def collect(*, dry_run: bool) -> GarbageReport:
         delay = max(gc_delay, _TICK)  # so that files of this very run are too young
         return collect_garbage(store, delay=delay, dry_run=dry_run, author=author, now=began, forgotten=forgotten)
 
     return (
         MaintenanceStep("split", split_first, _split_summary),
-        MaintenanceStep("compact", lambda dry_run: compact(dry_run, split_leaves), _compaction_summary),
+        MaintenanceStep("compact", compact(split_leaves), _compaction_summary),
         MaintenanceStep("create-savepoint", keeper.save, _own_summary),
         MaintenanceStep("expire", expire, _own_summary),
         MaintenanceStep("collect-garbage", collect, _own_summary),
@@ -217,7 +227,7 @@ def failed_step(table: str, step: str, error: Exception) -> StepReport:
 
 def _run_step(table: str, step: MaintenanceStep, *, dry_run: bool) -> StepReport:
     try:
-        report = step.run(dry_run)
+        report = step.run(dry_run=dry_run)
     except Exception as error:  # noqa: BLE001 - the other steps are due all the same; the report has the error
         return failed_step(table, step.name, error)
     summary = step.summary(report) or NOTHING_DUE

@@ -65,7 +65,7 @@ class Queries:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
     views: MutableMapping[str, Statement] | None = None
-    dry_run: bool = False
+    dry_run: bool = field(default=False, kw_only=True)
 
     @property
     def asked(self) -> Engine:

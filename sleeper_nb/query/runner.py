@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -59,7 +59,7 @@ class Runner:
     clock: Clock
     limit: float
     began: datetime
-    dry_run: bool = False
+    dry_run: bool = field(default=False, kw_only=True)
 
     @property
     def engine(self) -> EngineName:
@@ -101,7 +101,7 @@ class Runner:
     def hand_over(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
         """Return the result of a bound statement, which the engine runs."""
         self._check_variables(bound)
-        planned = self.engines[self.engine].plan(EngineQuery(bound, values, self.dry_run))
+        planned = self.engines[self.engine].plan(EngineQuery(bound, values, dry_run=self.dry_run))
         notes = " · ".join(filter(None, (planned.keys or note, *planned.notes)))
         read, names = planned.read, tuple(map(str, planned.read.variables))
         origin = QueryOrigin(read.sources, self._chosen_for(read), self.began, self.clock, notes, names)

@@ -128,9 +128,9 @@ class Administration:
     def reinitialise(
         self,
         name: str,
+        *,
         delete_partitions: bool = False,
         split_points: Iterable[Any] | None = None,
-        *,
         splits_file: str | None = None,
         strings_base64: bool = False,
         force: bool = False,

@@ -315,7 +315,7 @@ class Session:
         return self.table(new)
 
     @checked
-    def drop_table(self, name: str, force: bool = False, dry_run: bool = False) -> DeletionReport:
+    def drop_table(self, name: str, *, force: bool = False, dry_run: bool = False) -> DeletionReport:
         """Drop a table for good, with all its data, metadata, snapshots and savepoints; its name is free again.
 
         Commits and reads that are under way on the table fail, and their errors say why. A deletion that was
@@ -406,7 +406,7 @@ class Session:
             self._register(spark)
 
     @checked
-    def maintain(self, dry_run: bool = False) -> MaintenanceReport:
+    def maintain(self, *, dry_run: bool = False) -> MaintenanceReport:
         """Do on each table that is online what is due now; otherwise as `Table.maintain`.
 
         Interrupted deletions of tables are finished first.
@@ -542,7 +542,7 @@ class Session:
                 return queries.run(text)
             from sleeper_nb.session.sql_writes import SqlWriter
 
-            return SqlWriter(self, writing, text, queries, force, dry_run, message, job_id).run()
+            return SqlWriter(self, writing, text, queries, message, job_id, force=force, dry_run=dry_run).run()
 
     def _spark_engine(self) -> SparkRuntime:
         """Return the Spark engine; Spark itself starts with its first work."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.change.row_changes import (
@@ -120,22 +120,22 @@ class SqlWriter:
         The same, in each dialect.
     queries
         Run the queries in it.
+    message, job_id
+        Of the new version of a statement that changes rows.
     force
         Whether a deletion is confirmed.
     dry_run
         Whether nothing may change.
-    message, job_id
-        Of the new version of a statement that changes rows.
     """
 
     session: Session
     statement: WritingStatement
     text: SqlText
     queries: Queries
-    force: bool
-    dry_run: bool
     message: str | None = None
     job_id: str | None = None
+    force: bool = field(kw_only=True)
+    dry_run: bool = field(kw_only=True)
 
     def run(self) -> Report:
         """Return what the statement did, or with a dry run would do."""

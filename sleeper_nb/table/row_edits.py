@@ -391,17 +391,17 @@ class EditFinder:
 
     # INSERT OVERWRITE and INSERT … REPLACE
 
-    def _overwritten(self, overwrite: OverwriteRows) -> EditList:
-        target = overwrite.target
-        match overwrite.replaced:
+    def _overwritten(self, change: OverwriteRows) -> EditList:
+        target = change.target
+        match change.replaced:
             case ReplacedAll():
                 found = self.version.answered(deleted_rows(DeleteRows(target, None)), {})
             case ReplacedRegions(regions) as replaced:
-                self._check_inside(overwrite, replaced)
+                self._check_inside(change, replaced)
                 found = self.version.answered(rows_in_regions(target.name, regions, self.schema), {})
             case ReplacedWhere(condition) as replaced:
-                self._check_inside(overwrite, replaced)
-                found = self.version.answered(deleted_rows(DeleteRows(target, condition, overwrite.named_queries)), {})
+                self._check_inside(change, replaced)
+                found = self.version.answered(deleted_rows(DeleteRows(target, condition, change.named_queries)), {})
             case ReplacedByColumns(names):
                 columns = [self._column(name) for name in names]
                 self._check_not_null(columns)
@@ -410,9 +410,9 @@ class EditFinder:
         removed = _by_file(found.rows, found.filenames)
         return EditList(removed, self.source, counts, found.watched, self.source.num_rows)
 
-    def _check_inside(self, overwrite: OverwriteRows, replaced: ReplacedWhere | ReplacedRegions) -> None:
+    def _check_inside(self, change: OverwriteRows, replaced: ReplacedWhere | ReplacedRegions) -> None:
         """Raise when a new row is not in the part that is replaced: the next run would add it."""
-        query = new_rows_outside(replaced, overwrite.target.name, overwrite.named_queries, self.schema)
+        query = new_rows_outside(replaced, change.target.name, change.named_queries, self.schema)
         outside = self.version.answered(query, {SOURCE: self.source}).rows
         if outside.num_rows:
             row = outside.slice(0, 1).to_pylist()[0]

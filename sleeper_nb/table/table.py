@@ -251,7 +251,7 @@ class Table(Report):
 
     @checked
     def delete_savepoint(
-        self, savepoint: int | str | SavepointReference, dry_run: bool = False, *, force: bool = False
+        self, savepoint: int | str | SavepointReference, *, dry_run: bool = False, force: bool = False
     ) -> SavepointDeletion:
         """Delete a savepoint by its id or name; neither is used again.
 
@@ -931,7 +931,7 @@ class Table(Report):
     # Maintain the table.
 
     @checked
-    def maintain(self, dry_run: bool = False) -> MaintenanceReport:
+    def maintain(self, *, dry_run: bool = False) -> MaintenanceReport:
         """Do what is due now: splitting, compaction as the strategy proposes, a savepoint, expiry, garbage collection.
 
         Last, periodic savepoints that are too old or too many are deleted.

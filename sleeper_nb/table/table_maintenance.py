@@ -21,7 +21,7 @@ from sleeper_nb.maintain.check import ORPHAN_AGE
 from sleeper_nb.maintain.collect_garbage import GarbageReport
 from sleeper_nb.maintain.compact import CompactionReport, JobRunner
 from sleeper_nb.maintain.compaction_plan import CompactionJob, StrategySettings
-from sleeper_nb.maintain.maintain import MaintenanceReport, MaintenanceStep, Proceed, always
+from sleeper_nb.maintain.maintain import DryRunnable, MaintenanceReport, MaintenanceStep, Proceed, always
 from sleeper_nb.maintain.sweep_orphans import OrphanReport, sweep_orphans
 from sleeper_nb.model.jobs import Lease
 from sleeper_nb.model.properties import SPLITTING_THRESHOLD
@@ -100,8 +100,8 @@ class Maintenance:
     @checked
     def split(
         self,
-        dry_run: bool = False,
         *,
+        dry_run: bool = False,
         at: Any = None,
         key: str | None = None,
         partition: str | None = None,
@@ -141,8 +141,8 @@ class Maintenance:
     @checked
     def expire(
         self,
-        dry_run: bool = True,
         *,
+        dry_run: bool = True,
         time_retained: timedelta | None = None,
         num_retained_min: int | None = None,
         num_retained_max: int | None = None,
@@ -157,7 +157,7 @@ class Maintenance:
         return expire_snapshots(self._table.store, retention, dry_run=dry_run)
 
     @checked
-    def collect_garbage(self, dry_run: bool = True, *, delay: timedelta | None = None) -> GarbageReport:
+    def collect_garbage(self, *, dry_run: bool = True, delay: timedelta | None = None) -> GarbageReport:
         """Delete files that no version needs any more; by default only return which.
 
         Parameters
@@ -174,7 +174,7 @@ class Maintenance:
         return garbage.collect_garbage(table.store, delay=wait, dry_run=dry_run, author=table.components.author)
 
     @checked
-    def sweep_orphans(self, dry_run: bool = True, *, older_than: timedelta | None = None) -> OrphanReport:
+    def sweep_orphans(self, *, dry_run: bool = True, older_than: timedelta | None = None) -> OrphanReport:
         """Delete files that no version ever named, left by failed writers; by default only return which.
 
         Parameters
@@ -334,13 +334,16 @@ def maintain(table: OpenTable, *, dry_run: bool, proceed: Proceed = always) -> M
 
 
 def _steps(table: OpenTable) -> tuple[MaintenanceStep, ...]:
-    def compact_others(dry_run: bool, split_leaves: Collection[str]) -> CompactionReport:
-        with finishing(table.components.progress) as progress:
-            return _compact(table, None, "auto", progress, unchecked, dry_run=dry_run, skipped=split_leaves)
+    def compact_others(split_leaves: Collection[str]) -> DryRunnable[CompactionReport]:
+        def run(*, dry_run: bool) -> CompactionReport:
+            with finishing(table.components.progress) as progress:
+                return _compact(table, None, "auto", progress, unchecked, dry_run=dry_run, skipped=split_leaves)
+
+        return run
 
     return maintenance.steps_of(
         table.store,
-        lambda dry_run: Maintenance(table).split(dry_run),
+        Maintenance(table).split,
         compact_others,
         SavepointSchedule.of(table.properties),
         Retention.of(table.properties),

@@ -184,7 +184,7 @@ class SavepointKeeper:
         self._store, self._schedule, self._head, self._now, self._author = store, schedule, head, now, author
         self._coming: Snapshot | None = None
 
-    def save(self, dry_run: bool) -> PeriodicSavepoint:
+    def save(self, *, dry_run: bool) -> PeriodicSavepoint:
         """Save the head if a savepoint is due, or only report it."""
         interval = self._schedule.interval
         report = save_if_due(self._store, self._head, interval, self._now, dry_run=dry_run, author=self._author)
@@ -192,7 +192,7 @@ class SavepointKeeper:
         self._coming = self._head if is_planned else None  # after a real run it is among the savepoints
         return report
 
-    def retire(self, dry_run: bool) -> RetiredSavepoints:
+    def retire(self, *, dry_run: bool) -> RetiredSavepoints:
         """Delete the savepoints that `plan_retirement` names; an interrupted run can be repeated."""
         savepoints = self._store.catalog.savepoints(self._store.table_id)
         retired = plan_retirement(savepoints, self._schedule, self._now, coming=self._coming)

@@ -130,7 +130,7 @@ def test_retention_that_contradicts_itself_is_refused(tmp_path: Path, what: str,
         table = session.create_table("t", sl.Schema({"key": "string"}))
         table.ingest([{"key": "a"}])
         with pytest.raises(sl.InvalidInput, match=message) as error:
-            table.maintenance.expire(dry_run, **given)
+            table.maintenance.expire(dry_run=dry_run, **given)
         assert error.value.hint
         assert len(table.history()) == 2
 

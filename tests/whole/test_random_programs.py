@@ -660,7 +660,7 @@ class Programs(RuleBasedStateMachine):
         }  # fmt: skip
         expected = model.expected_expiry(self.clock.now(), window, least, least + more)
         for dry_run in (True, False):
-            report = table.maintenance.expire(dry_run, **options)
+            report = table.maintenance.expire(dry_run=dry_run, **options)
             assert {snapshot.id for snapshot in report.expired} == expected
         model.retained -= expected
 
@@ -668,7 +668,7 @@ class Programs(RuleBasedStateMachine):
     @rule(who=which, pick=picks, delay=st.sampled_from([None, timedelta(0), timedelta(minutes=1)]))
     def collect_garbage(self, who: int, pick: int, delay: timedelta | None) -> None:
         model, table = self.model(pick), self.session(who).table(self.model(pick).name)
-        planned, done = (table.maintenance.collect_garbage(dry_run, delay=delay) for dry_run in (True, False))
+        planned, done = (table.maintenance.collect_garbage(dry_run=dry_run, delay=delay) for dry_run in (True, False))
         assert (planned.data_files, planned.metadata_files) == (done.data_files, done.metadata_files)
         if done.data_files:
             self.committed(model, table)
@@ -679,7 +679,7 @@ class Programs(RuleBasedStateMachine):
         """A file that a dead writer left goes, and nothing else."""
         model, table = self.model(pick), self.session(who).table(self.model(pick).name)
         planned, done = (
-            table.maintenance.sweep_orphans(dry_run, older_than=timedelta(days=1)) for dry_run in (True, False)
+            table.maintenance.sweep_orphans(dry_run=dry_run, older_than=timedelta(days=1)) for dry_run in (True, False)
         )
         assert not planned.files
         assert not done.files

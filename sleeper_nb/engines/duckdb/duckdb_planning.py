@@ -12,7 +12,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -56,7 +56,7 @@ class DuckDBPlanning:
     values: Mapping[str, Any]
     database: Database
     moment: Mapping[str, str]
-    dry_run: bool
+    dry_run: bool = field(kw_only=True)
 
     @cached_property
     def _mark(self) -> str:

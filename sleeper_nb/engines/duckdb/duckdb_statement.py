@@ -116,7 +116,7 @@ def planned(query: EngineQuery, database: Database, *, local_files: bool) -> Duc
     if why := query.why_whole:
         bound, keys = bound.pruned(PushedPredicates({}, why)), ""
     else:
-        planning = DuckDBPlanning(bound, judged, query.values, database, moment, query.dry_run)
+        planning = DuckDBPlanning(bound, judged, query.values, database, moment, dry_run=query.dry_run)
         bound, keys = planning.pruned()
     return DuckDBStatement(bound, keys, judged, readable, tuple(files), query.values, moment, database)
 
