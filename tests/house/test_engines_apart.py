@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ KNOWING = {
     "sleeper_nb/session/diagnosis.py",  # what each engine needs of the machine
     "sleeper_nb/commands/load.py",  # ingest --spark
 }
+PRIVATE = re.compile("_[a-z]")
 _BRANCHES = (ast.Compare, ast.IfExp, ast.Dict, ast.MatchValue)
 
 
@@ -50,6 +52,23 @@ def test_few_modules_outside_the_engines_know_one():
             found[name] = known
     assert len(KNOWING) <= 6
     assert found.keys() == KNOWING, {name: found.get(name) for name in found.keys() ^ KNOWING}
+
+
+def reached_into(path: Path) -> set[str]:
+    """Return the private members that a module takes of anything but itself, by a dot or by `getattr`."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Attribute(ast.Name("self" | "cls")):
+                continue
+            case ast.Attribute(attr=name) | ast.Call(ast.Name("getattr" | "setattr"), [_, ast.Constant(str(name)), *_]):
+                found |= {name} if PRIVATE.match(name) else set()
+    return found
+
+
+def test_one_module_reaches_into_pyspark():
+    reached = {path.name: reached_into(path) for path in ROOT.glob("sleeper_nb/engines/spark/*.py")}
+    assert {name: members for name, members in reached.items() if members} == {"gateway.py": reached["gateway.py"]}
 
 
 def test_each_way_to_know_an_engine_is_found(tmp_path):

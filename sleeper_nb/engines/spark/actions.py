@@ -9,6 +9,7 @@ import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from sleeper_nb.engines.spark.gateway import java_context
 from sleeper_nb.progress import unchecked
 
 if TYPE_CHECKING:
@@ -258,7 +259,7 @@ def _has_workers(context: SparkContext) -> bool:
     """Return whether anything runs tasks: the driver itself on a local Spark, another process on a cluster."""
     if re.match(r"local(\[|$)", context.master or ""):
         return True
-    return context._jsc.sc().getExecutorMemoryStatus().size() > 1  # type: ignore[no-any-return]  # noqa: SLF001
+    return java_context(context).sc().getExecutorMemoryStatus().size() > 1  # type: ignore[no-any-return]
 
 
 def _is_active(tracker: StatusTracker, tag: str) -> bool:

@@ -13,6 +13,7 @@ import threading
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from sleeper_nb.engines.spark.gateway import java_context, jvm_of
 from sleeper_nb.read.scan_plan import ScanPlan
 from sleeper_nb.storage.filesystem import Storage
 
@@ -77,9 +78,7 @@ def reader_words(spark: SparkSession, plan: ScanPlan, storage: Storage) -> str:
 
 def _reaching(spark: SparkSession, located: str, size: int) -> str | None:
     """Return the scheme of Spark's file system that finds a file with this size."""
-    context = spark.sparkContext
-    jvm, configuration = context._jvm, context._jsc.hadoopConfiguration()  # noqa: SLF001 - the only way to Hadoop
-    assert jvm is not None  # noqa: S101 - a classic session has a JVM
+    jvm, configuration = jvm_of(spark), java_context(spark.sparkContext).hadoopConfiguration()
     for scheme in SCHEMES:
         try:
             path = jvm.org.apache.hadoop.fs.Path(opened_by(scheme, located))

@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from sleeper_nb.engines.spark.file_systems import jvm_opens, opened_by, scheme_for
-from sleeper_nb.engines.spark.gateway import java_class
+from sleeper_nb.engines.spark.gateway import java_class, query_execution
 from sleeper_nb.engines.spark.jvm import is_local
 from sleeper_nb.engines.spark.kept_frames import KeptFrames, exact_reader
 from sleeper_nb.engines.spark.row_places import FileNumbers
@@ -468,7 +468,7 @@ def _chart_value(place: str, kind: str, value: ChartValue) -> Column:
 
 def plan_of(frame: DataFrame) -> str:
     python = java_class(frame.sparkSession, "org.apache.spark.sql.api.python.PythonSQLUtils")
-    return str(python.explainString(frame._jdf.queryExecution(), "formatted")).strip()  # noqa: SLF001
+    return str(python.explainString(query_execution(frame), "formatted")).strip()
 
 
 def key_literal(value: KeyValue) -> Column:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.engines.spark.gateway import frame_of_plan, java_class
+from sleeper_nb.engines.spark.gateway import frame_of_plan, java_class, java_frame, query_execution, session_state
 from sleeper_nb.last_used import LastUsed
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class KeptFrames:
         rows = self.files(columns, paths)
         if rows.columns == list(names):
             with contextlib.suppress(Py4JError):  # an extension of Spark has put another node above the files
-                return frame_of_plan(self.spark, rows._jdf.queryExecution().analyzed().newInstance())  # noqa: SLF001
+                return frame_of_plan(self.spark, query_execution(rows).analyzed().newInstance())
         return rows.toDF(*names)  # takes twice as long
 
 
@@ -116,7 +116,7 @@ class TemporaryViews:
 
     @cached_property
     def _catalog(self) -> Any:
-        return self._spark._jsparkSession.sessionState().catalog()  # noqa: SLF001 - PySpark's own makes commands
+        return session_state(self._spark).catalog()  # PySpark's own makes commands
 
     def _put(self, name: str, frame: DataFrame) -> bool:
         """Put a view into the catalog; return False where this Spark must make it by a command."""
@@ -131,7 +131,7 @@ class TemporaryViews:
                 made, none = self._catalog.getRawTempView(name).get(), java_class(self._spark, "scala.Option").empty()
                 self._pattern = made.copy(made.tableMeta(), none)
             # what the frame's command returned, if it is one: the analyzed plan would run it again
-            plan = java_class(self._spark, "scala.Option").apply(frame._jdf.logicalPlan())  # noqa: SLF001
+            plan = java_class(self._spark, "scala.Option").apply(java_frame(frame).logicalPlan())
             self._catalog.createTempView(name, self._pattern.copy(self._pattern.tableMeta(), plan), True)  # noqa: FBT003
         except Py4JError as error:
             logger.info("views are made by commands, as Spark's catalog lacks the methods for it: %s", error)

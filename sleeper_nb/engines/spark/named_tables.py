@@ -23,7 +23,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS, SESSION_ID
-from sleeper_nb.engines.spark.gateway import own_views
+from sleeper_nb.engines.spark.gateway import (
+    gateway_of,
+    java_array,
+    java_frame,
+    java_session,
+    jvm_of,
+    own_views,
+    session_state,
+)
 from sleeper_nb.engines.spark.spark_errors import as_raised, explain, in_one_line
 from sleeper_nb.engines.spark.spark_settings import CATALOG, CATALOG_CLASS, TIMES
 from sleeper_nb.errors import NotFound, SleeperError, first_line
@@ -253,7 +261,7 @@ class NamedTables:
         self._views.append(view)
         while len(self._views) > _KEPT_VIEWS:
             # not PySpark's own method, which also drops what the program has cached of the same rows
-            spark._jsparkSession.sessionState().catalog().dropGlobalTempView(self._views.popleft())  # noqa: SLF001
+            session_state(spark).catalog().dropGlobalTempView(self._views.popleft())
         return _catalog_table(spark, name, view, rows)
 
     class Java:
@@ -285,7 +293,7 @@ def _no_write(name: str) -> SleeperError:
 
 def _own(spark: SparkSession, names: Iterable[str]) -> list[str]:
     """Return the names that a Spark session has itself too, as temporary views or in its database."""
-    catalog = spark._jsparkSession.sessionState().catalog()  # noqa: SLF001 - PySpark's own list would ask us
+    catalog = session_state(spark).catalog()  # PySpark's own list would ask us
     stored = catalog.listTables("default")
     own = {stored.apply(index).table().casefold() for index in range(stored.size())}
     own |= {view.casefold() for view in own_views(spark)}
@@ -295,7 +303,7 @@ def _own(spark: SparkSession, names: Iterable[str]) -> list[str]:
 def _offer(spark: SparkSession, tables: NamedTables) -> None:
     from pyspark.java_gateway import ensure_callback_server_started
 
-    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]  # noqa: SLF001
+    ensure_callback_server_started(gateway_of(spark))  # type: ignore[no-untyped-call]
     catalog_class = _catalog_class(spark)
     catalog_class.getField("tables").set(None, tables)
     listener, catalog = catalog_class.getField("LISTENER").get(None), _external_catalog(spark)
@@ -304,14 +312,14 @@ def _offer(spark: SparkSession, tables: NamedTables) -> None:
 
 
 def _external_catalog(spark: SparkSession) -> Any:
-    return spark._jsparkSession.sharedState().externalCatalog()  # noqa: SLF001
+    return java_session(spark).sharedState().externalCatalog()
 
 
 def _catalog_class(spark: SparkSession) -> Any:
     """Return the class of the catalog, compiled first when this JVM does not have it."""
     from py4j.protocol import Py4JJavaError
 
-    jvm: Any = spark._jvm  # noqa: SLF001
+    jvm = jvm_of(spark)
     loader = jvm.org.apache.spark.util.Utils.getSparkClassLoader()
     try:
         return loader.loadClass(CATALOG_CLASS)
@@ -319,10 +327,9 @@ def _catalog_class(spark: SparkSession) -> Any:
         compiled, define = _compiled(jvm, loader, _SOURCE), _compiled(jvm, loader, _DEFINE)
     methods = define.getClassLoader().loadClass("SleeperDefine").getMethods()
     method = next(each for each in methods if each.getName() == "define")
-    arguments = spark.sparkContext._gateway.new_array(jvm.java.lang.Object, 2)  # type: ignore[union-attr]  # noqa: SLF001
-    arguments[0] = compiled.getBytecodes().get(CATALOG_CLASS)
-    arguments[1] = loader.loadClass(_NEIGHBOUR)
-    return method.invoke(None, arguments)
+    return method.invoke(
+        None, java_array(spark, compiled.getBytecodes().get(CATALOG_CLASS), loader.loadClass(_NEIGHBOUR))
+    )
 
 
 def _compiled(jvm: Any, loader: Any, source: str) -> Any:
@@ -336,7 +343,7 @@ def _compiled(jvm: Any, loader: Any, source: str) -> Any:
 
 def _catalog_table(spark: SparkSession, name: str, view: str, rows: DataFrame) -> Any:
     """Return what Spark's catalog has for a view over a global temporary view."""
-    jvm: Any = spark._jvm  # noqa: SLF001
+    jvm = jvm_of(spark)
     catalog, some = jvm.org.apache.spark.sql.catalyst.catalog, jvm.scala.Option.apply
     database = spark.conf.get("spark.sql.globalTempDatabase", "global_temp")
     make = getattr(getattr(catalog, "CatalogTable$"), "MODULE$")
@@ -345,7 +352,7 @@ def _catalog_table(spark: SparkSession, name: str, view: str, rows: DataFrame) -
         identifier,
         catalog.CatalogTableType.VIEW(),
         catalog.CatalogStorageFormat.empty(),
-        rows._jdf.schema(),  # noqa: SLF001
+        java_frame(rows).schema(),
     ]
     methods = {each.getName() for each in make.getClass().getMethods()}
     # the other fields have defaults, more of them in each release of Spark

@@ -35,7 +35,7 @@ from sleeper_nb.engines.spark.bulk_tasks import (
     result,
 )
 from sleeper_nb.engines.spark.frames import check_written, hand_over_keys, of_arrow
-from sleeper_nb.engines.spark.gateway import frame_of_plan
+from sleeper_nb.engines.spark.gateway import frame_of_plan, java_frame, java_session, query_execution
 from sleeper_nb.engines.spark.load_frames import (
     MOST_TASKS,
     frame_of,
@@ -165,7 +165,7 @@ class _Rate:
 def _expected_bytes(sources: Sequence[IngestSource]) -> int:
     """Return about how many bytes of rows sources have in memory; of DataFrames, as far as Spark's optimizer knows."""
     if is_spark(sources):
-        plan = spark_frame(sources)._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - PySpark has no other way
+        plan = query_execution(spark_frame(sources)).optimizedPlan()
         size = int(str(plan.stats().sizeInBytes()))
         return size if size < _MOST_BELIEVED else 0
     return times_in_memory(bytes_of(sources))
@@ -271,7 +271,7 @@ def load_session(spark: SparkSession, batch_bytes: int, frame: DataFrame | None 
     from pyspark.errors import PySparkException
 
     try:  # the JVM knows the session: PySpark may name another for a frame that the JVM made
-        other = spark._jsparkSession if frame is None else frame._jdf.sparkSession()  # noqa: SLF001 - no other way
+        other = java_session(spark) if frame is None else java_frame(frame).sparkSession()
         own = _wrapped(spark, other.cloneSession())
     except (Py4JError, PySparkException) as error:
         logger.debug(
@@ -304,7 +304,7 @@ def in_session(frame: DataFrame, spark: SparkSession) -> DataFrame:
         return frame
     try:
         # not the analyzed plan: a command would run again
-        return frame_of_plan(spark, frame._jdf.logicalPlan())  # noqa: SLF001 - PySpark has no other way
+        return frame_of_plan(spark, java_frame(frame).logicalPlan())
     except (Py4JError, PySparkException, TypeError) as error:
         logger.debug("Spark computes a DataFrame with the settings of its session: %s", type(error).__name__)
         return frame

@@ -17,7 +17,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS, type_text
-from sleeper_nb.engines.spark.gateway import java_class
+from sleeper_nb.engines.spark.gateway import java_class, java_context, java_session, query_execution, session_state
 from sleeper_nb.model.deletions import FILE_NUMBER, PLACES, POSITION
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.sql_values import quoted_name
@@ -62,9 +62,8 @@ def why_not_planned(statements: Iterable[Statement]) -> str:
 @contextmanager
 def with_whole_lists(spark: SparkSession) -> Iterator[None]:
     """Let plans that are made in a block keep long lists of ``IN``: Spark makes a set of them, which its JSON lacks."""
-    jvm: Any = spark
     with NAMES_AND_SETTINGS:
-        had_own = jvm._jsparkSession.sessionState().conf().contains(_LONGEST_IN)  # noqa: SLF001 - PySpark has no other way
+        had_own = session_state(spark).conf().contains(_LONGEST_IN)
         before = spark.conf.get(_LONGEST_IN)
         spark.conf.set(_LONGEST_IN, str(MOST_REGIONS))
         try:
@@ -117,10 +116,11 @@ class EmptyFrame:
         from pyspark.sql import DataFrame
 
         ddl = ", ".join(f"{name} {kind}" for name, kind in zip(self.columns, self.types, strict=True))
-        jvm: Any = spark
         struct = java_class(spark, "org.apache.spark.sql.types.StructType").fromDDL(ddl)
         # rows that the optimizer does not know to be empty: it would leave them out
-        rows = DataFrame(jvm._jsparkSession.createDataFrame(jvm._jsc.emptyRDD(), struct), spark)  # noqa: SLF001 - no other way
+        rows = DataFrame(
+            java_session(spark).createDataFrame(java_context(spark.sparkContext).emptyRDD(), struct), spark
+        )
         names = zip(self.columns, self.names, strict=True)
         return rows.selectExpr(*[f"{own} AS {quoted_name(real, '`')}" for own, real in names])
 
@@ -327,7 +327,7 @@ def is_deterministic(frame: DataFrame) -> bool:
 
 
 def _optimized(frame: DataFrame) -> Any:
-    return frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - PySpark has no other way
+    return query_execution(frame).optimizedPlan()
 
 
 def _plans(plan: Any) -> Iterator[Any]:

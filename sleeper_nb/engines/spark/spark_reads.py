@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.local_files import no_local_files
-from sleeper_nb.engines.spark.gateway import java_class
+from sleeper_nb.engines.spark.gateway import gateway_of, java_array, java_class, session_state
 from sleeper_nb.engines.spark.sql_rules import (
     check_change,
     check_format,
@@ -84,7 +84,7 @@ def check_reads(session: SparkSession, statement: Statement, *, local_files: boo
     pyspark.errors.ParseException
         When Spark cannot read it.
     """
-    parser = session._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - PySpark shows no parser
+    parser = session_state(session).sqlParser()
     plan = parser.parsePlan(statement.text)
     _check_substitution(session, statement.text)
     if any(spells(statement.tokens, at, "IDENTIFIER", "(") for at in range(len(statement.tokens))):
@@ -130,7 +130,7 @@ def _is_command(session: SparkSession, plan: Any, kind: str) -> bool:
         return False
     from py4j.java_gateway import is_instance_of
 
-    gateway = session.sparkContext._gateway  # noqa: SLF001 - the only way to the JVM
+    gateway = gateway_of(session)
     kinds = ("Command", "ParsedStatement", "InsertIntoDir", "CreateTableAsSelect", "ReplaceTableAsSelect")
     return any(is_instance_of(gateway, plan, f"{_LOGICAL}.{kind}") for kind in kinds)
 
@@ -146,7 +146,7 @@ def _drops_own_view(session: SparkSession, plan: Any, kind: str) -> bool:
     """Return whether a command drops a view that is Spark's own and temporary."""
     if kind != "DropView":
         return False
-    name, catalog = plan.child().nameParts(), session._jsparkSession.sessionState().catalog()  # noqa: SLF001
+    name, catalog = plan.child().nameParts(), session_state(session).catalog()
     if not catalog.isTempView(name):
         raise NotFound(f"no view {name.mkString('.')!r}", hint="SQL can drop only temporary views")
     return True
@@ -217,7 +217,7 @@ def _check_relation(session: SparkSession, parts: Sequence[str], *, local_files:
 
 def _is_table(session: SparkSession, database: str, name: str) -> bool:
     """Return whether a name is that of a table in a database of the Spark session, which Spark prefers to a file."""
-    catalog = session._jsparkSession.sessionState().catalog()  # noqa: SLF001 - the only way to the JVM
+    catalog = session_state(session).catalog()
     some = java_class(session, "scala.Option").apply(database)
     identifier = java_class(session, "org.apache.spark.sql.catalyst.TableIdentifier")(name, some)
     return bool(catalog.databaseExists(database) and catalog.tableExists(identifier))
@@ -229,7 +229,7 @@ def _is_source(session: SparkSession, name: str) -> bool:
 
     if is_format(name):
         return True
-    conf = session._jsparkSession.sessionState().conf()  # noqa: SLF001 - the only way to the JVM
+    conf = session_state(session).conf()
     try:
         java_class(session, "org.apache.spark.sql.execution.datasources.DataSource").lookupDataSource(name, conf)
     except Py4JJavaError:
@@ -238,7 +238,7 @@ def _is_source(session: SparkSession, name: str) -> bool:
 
 
 def _check_namespace(session: SparkSession, parts: Sequence[str]) -> None:
-    if len(parts) != 1 or not session._jsparkSession.sessionState().catalog().databaseExists(parts[0]):  # noqa: SLF001
+    if len(parts) != 1 or not session_state(session).catalog().databaseExists(parts[0]):
         name = ".".join(parts)
         hint = "name the catalog before the table: catalog.schema.table"
         raise InvalidInput(
@@ -331,8 +331,5 @@ def nodes_of(session: SparkSession, plan: Any, wanted: Mapping[str, int]) -> tup
     no_comments = java_class(session, "org.apache.spark.api.python.PythonUtils").toScalaMap({})
     source = java_class(session, f"{_CODEGEN}.CodeAndComment")(_WALK, no_comments)
     compiled = java_class(session, f"{_CODEGEN}.CodeGenerator").compile(source)
-    arguments = session.sparkContext._gateway.new_array(java_class(session, "java.lang.Object"), 2)  # type: ignore[union-attr]  # noqa: SLF001
-    arguments[0] = plan
-    arguments[1] = json.dumps(wanted)
-    found = json.loads(compiled.productElement(0).generate(arguments))
+    found = json.loads(compiled.productElement(0).generate(java_array(session, plan, json.dumps(wanted))))
     return tuple(PlanNode(kind, tuple(fields)) for kind, *fields in found)

@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import gc
 import logging
-import sys
 import tempfile
 import threading
 import weakref
@@ -26,14 +25,15 @@ from sleeper_nb.engines.spark.actions import (
 )
 from sleeper_nb.engines.spark.gateway import (
     activate,
+    active_context,
     active_session,
     attached,
     build_session,
     check_classic,
     delete_with_jvm,
     detach_pyspark,
-    silence_lost_connections,
-    silence_query_context,
+    is_running,
+    silence_pyspark,
 )
 from sleeper_nb.engines.spark.jvm import (
     find_java,
@@ -145,7 +145,7 @@ class SparkRuntime:
         session = self._session
         if session is None or (self._jvm is not None and not self._jvm.alive):
             return False
-        return getattr(session.sparkContext, "_jsc", None) is not None  # how PySpark itself tells
+        return is_running(session)
 
     def session(self) -> SparkSession:
         """Return the session, started first when there is none.
@@ -292,7 +292,6 @@ class SparkRuntime:
 
     def _adapt_to(self, session: SparkSession) -> None:
         """Work with a session as it is, and note the settings in which it differs from one started here."""
-        silence_query_context()
         if self.started:
             names = sorted(ignored_settings(session, self._config))
             logger.info("uses the Spark session of this process; settings that differ: %s", " ".join(names) or "none")
@@ -304,7 +303,7 @@ class SparkRuntime:
     def _use(self, session: SparkSession) -> None:
         """Work with a session from now on, as one of its users if an engine started it."""
         check_classic(session)
-        silence_lost_connections()
+        silence_pyspark()
         self._session, self._shared = session, StartedSpark.of(session)
         if self._shared is not None:
             self._shared.join(self)
@@ -418,10 +417,6 @@ class StartedSpark:
 
 def detach_from_dead() -> None:
     """Make PySpark forget a Spark that an engine started and whose JVM has ended: every question to it would fail."""
-    if "pyspark" not in sys.modules:
-        return
-    from pyspark import SparkContext
-
-    started: StartedSpark | None = getattr(getattr(SparkContext, "_active_spark_context", None), _ATTRIBUTE, None)
+    started: StartedSpark | None = getattr(active_context(), _ATTRIBUTE, None)
     if started is not None and started.jvm is not None and not started.jvm.alive:
         detach_pyspark(started.jvm.port)

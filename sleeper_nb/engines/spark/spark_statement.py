@@ -24,7 +24,7 @@ from sleeper_nb.engines.duckdb.dynamic_pruning import dynamic_pruning_of, large_
 from sleeper_nb.engines.engine import EngineName, EngineQuery
 from sleeper_nb.engines.spark import frames
 from sleeper_nb.engines.spark.frame_joins import joined_keys_in
-from sleeper_nb.engines.spark.gateway import frame_of_plan, java_class
+from sleeper_nb.engines.spark.gateway import frame_of_plan, java_class, query_execution
 from sleeper_nb.engines.spark.kept_frames import KeptFrames
 from sleeper_nb.engines.spark.spark_pushdown import EmptyFrame, push_down, why_not_planned, with_whole_lists
 from sleeper_nb.engines.spark.spark_reads import check_reads, is_command
@@ -170,7 +170,7 @@ def _both_at_this_moment(first: DataFrame, second: DataFrame) -> tuple[DataFrame
 
 
 def _analyzed(frame: DataFrame) -> Any:
-    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark shows no plans, here and below
+    return query_execution(frame).analyzed()
 
 
 def _at_now(frame: DataFrame, plan: Any) -> Any:

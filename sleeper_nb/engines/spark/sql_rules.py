@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sleeper_nb.engines.local_files import check_outside, no_local_files
+from sleeper_nb.engines.spark.gateway import jvm_of, session_state
 from sleeper_nb.errors import Action, InvalidInput
 
 if TYPE_CHECKING:
@@ -204,8 +205,7 @@ def _matching(session: SparkSession, path: str) -> Iterator[str]:
     """Yield the local paths that Spark reads for a path: Spark has its own patterns and its own working folder."""
     from py4j.protocol import Py4JJavaError
 
-    jvm: Any = session._jvm  # noqa: SLF001 - the only way to the JVM
-    conf = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+    jvm, conf = jvm_of(session), session_state(session).newHadoopConf()
     try:
         hadoop_path = jvm.org.apache.hadoop.fs.Path(path)
     except Py4JJavaError as error:
