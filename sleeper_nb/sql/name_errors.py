@@ -17,11 +17,9 @@ from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import DUCKDB_RESERVED, Token, spells, unquote
 from sleeper_nb.sql.variables import BoundVariable, Variables
 
-_SYNTAX = re.compile(r'DuckDB: Parser Error: syntax error at or near "(\w+)"')
-_ANY_SYNTAX = re.compile(r"""syntax error at or near (?:"(.*)"|'(.*)')""", re.IGNORECASE)
+_SYNTAX = re.compile(r"""(DuckDB: Parser Error: )?syntax error at or near (["'])(?P<near>.*)\2\.?""", re.IGNORECASE)
 _UNKNOWN = re.compile(r'Referenced column "([^"]*)" (?:was )?not found')
 _UNKNOWN_ON_SPARK = re.compile(r"with name `([^`]+)` cannot be resolved")
-_UNFINISHED = re.compile(r"""syntax error at or near ['"]\)['"]\.?""", re.IGNORECASE)
 _NO_COLUMN = re.compile(r'"([^"]+)" does not have a column named "([^"]+)"')
 
 
@@ -39,22 +37,14 @@ def name_error(
     variables
         What the statement may read besides.
     """
-    if match := _ANY_SYNTAX.search(error.message):
-        for each in _written(bound):
-            if hint := _hint_of_syntax(each, match[1] or match[2]):
-                return InvalidInput(error.message, hint=hint)
+    if match := _SYNTAX.search(error.message):
+        return _of_syntax(error, match, bound)
     if match := _NO_COLUMN.search(error.message):
         return _without_column(match[2], match[1], bound)
-    if match := _SYNTAX.search(error.message):
-        return _with_quotes(error, match[1], bound)
     if match := _UNKNOWN.search(error.message):
         return _without_meaning(error, match[1], bound)
     if match := _UNKNOWN_ON_SPARK.search(error.message):
         return _perhaps_a_text(error, match[1], bound)
-    origin = None if bound.written is None else bound.written.origin
-    if origin is not None and origin.is_composed and _UNFINISHED.search(error.message):
-        message = _UNFINISHED.sub("a condition or value is not finished", error.message)
-        return InvalidInput(message, hint="write the condition to its end, such as n > 5; or the value")
     unknown = bound.absent
     tables = names() if unknown else ()
     for reference in unknown:
@@ -68,6 +58,19 @@ def name_error(
     known = (*variables.near(missing), *tables)
     why = None if nearest(missing, known) else variables.why_not(missing)
     return why or NotFound.of("table", missing, known)
+
+
+def _of_syntax(error: SleeperError, match: re.Match[str], bound: Bound) -> SleeperError:
+    """Return an error about the syntax with a hint about the word or symbol at which the engine stopped."""
+    of_duckdb, near = match[1] or "", match["near"]
+    for each in _written(bound):
+        if hint := _hint_of_syntax(each, near):
+            return InvalidInput(error.message, hint=hint)
+    origin = None if bound.written is None else bound.written.origin
+    if near == ")" and origin is not None and origin.is_composed:
+        message = error.message.replace(match[0], f"{of_duckdb}a condition or value is not finished")
+        return InvalidInput(message, hint="write the condition to its end, such as n > 5; or the value")
+    return _with_quotes(error, near, bound) if of_duckdb and re.fullmatch(r"\w+", near) else error
 
 
 def _written(bound: Bound) -> list[Statement]:
