@@ -340,7 +340,10 @@ class TableAt(Report):
 
     def source(self) -> BoundSource:
         """Return the rows of the version as SQL reads them."""
-        state = self.state
+        return self.source_of(self.state)
+
+    def source_of(self, state: TableState) -> BoundSource:
+        """Return the same, of a state of the version that was loaded before."""
         rows = TableRows(state, self._processing(state.schema))
         return BoundSource(self.name, self.resolved, rows, self._store.storage, self._guard(0))
 

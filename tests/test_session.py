@@ -10,6 +10,7 @@ import sleeper_nb as sl
 from sleeper_nb.admin.instances import is_slip
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, show_for
+from sleeper_nb.session.table_opener import TableOpener
 
 SCHEMA = sl.Schema({"city": "string"}, {"at": "timestamp"}, {"fare": "double?"})
 
@@ -340,3 +341,20 @@ def test_a_commit_waits_for_the_disk_unless_the_instance_says_not_to(tmp_path, m
     with sl.connect(tmp_path, properties=given) as session:
         session.create_table("t", sl.Schema({"a": "int"})).ingest([{"a": 1}])
     assert bool(waited) == waits
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM trips WHERE city = 'oslo'",
+        "UPDATE trips SET fare = 2 WHERE city = 'oslo'",
+        "MERGE INTO trips USING (SELECT 'oslo' AS city) s ON trips.city = s.city WHEN MATCHED THEN DELETE",
+        "INSERT OVERWRITE trips SELECT * FROM trips",
+    ],
+)
+def test_a_statement_that_changes_rows_opens_its_table_once(session, trips, statement, monkeypatch):
+    trips.ingest(rows("oslo", "rome"))
+    opened, open_table = [], TableOpener.open
+    monkeypatch.setattr(TableOpener, "open", lambda self, entry: opened.append(entry.name) or open_table(self, entry))
+    session.sql(statement, force=True, engine="duckdb")
+    assert opened == ["trips"]

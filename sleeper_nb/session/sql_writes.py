@@ -70,6 +70,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from sleeper_nb.engines.components import OpenTable
     from sleeper_nb.session.session import Session
 
 logger = logging.getLogger(__name__)
@@ -187,8 +188,7 @@ class SqlWriter:
         return self.queries.run(self.text.only(part))
 
     def _change_rows(self, change: RowChange) -> Report:
-        table = opener_of(self.session).named(self._table(change.target.table).name)
-        return BoundChange.of(table, change, self.queries).run(
+        return BoundChange.of(self._opened(change.target.table), change, self.queries).run(
             dry_run=self.dry_run, force=self.force, message=self.message, job_id=self.job_id
         )
 
@@ -394,10 +394,13 @@ class SqlWriter:
     def _text(self) -> Statement:
         return self.statement.statement
 
-    def _table(self, name: Name) -> Table:
+    def _opened(self, name: Name) -> OpenTable:
         self._check_not_system(name)
         with self._placed(name):
-            return self.session.table(name.text)
+            return opener_of(self.session).named(name.text)
+
+    def _table(self, name: Name) -> Table:
+        return Table(self._opened(name))
 
     def _exists(self, name: Name) -> bool:
         return name.text in self.session
