@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from sleeper_nb.admin.deploy import DeployReport
     from sleeper_nb.admin.instances import InstanceSummary
     from sleeper_nb.admin.reinitialise import ReinitialiseReport
-    from sleeper_nb.change.change import ChangeReport
-    from sleeper_nb.change.purge import PurgeReport
+    from sleeper_nb.edit.purge import PurgeReport
+    from sleeper_nb.edit.row_editor import ChangeReport
     from sleeper_nb.load.load_options import LoadArguments
     from sleeper_nb.load.load_report import AddFilesPlan, IngestPlan, LoadReport
     from sleeper_nb.load.split import SplitReport
@@ -46,8 +46,8 @@ _HOMES = {
     "admin.deploy": "DeployReport",
     "admin.instances": "InstanceSummary",
     "admin.reinitialise": "ReinitialiseReport",
-    "change.change": "ChangeReport",
-    "change.purge": "PurgeReport",
+    "edit.row_editor": "ChangeReport",
+    "edit.purge": "PurgeReport",
     "load.load_options": "LoadArguments",
     "load.load_report": "AddFilesPlan IngestPlan LoadReport",
     "load.split": "SplitReport",

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from sleeper_nb.errors import Action, InvalidInput, OutcomeUnknown, SleeperError
 from sleeper_nb.load.row_checks import check_unique, values_text
-from sleeper_nb.model.evolution import SchemaChange, check_processing, evolved, without_new_promises
+from sleeper_nb.model.evolution import SchemaAlteration, check_processing, evolved, without_new_promises
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.snapshots import Snapshot
@@ -241,7 +241,7 @@ def _rule_text(name: str, text: str | None) -> str:
 def alter(
     store: StateStore,
     name: str,
-    changes: Sequence[SchemaChange],
+    changes: Sequence[SchemaAlteration],
     processing: DataProcessing,
     *,
     dry_run: bool,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from sleeper_nb.commands import (
-    change_rows,
+    edit_rows,
     inspect_table,
     instance_admin,
     load,
@@ -35,7 +35,7 @@ COMMANDS = CommandTable(
         _group("Start", start, setting_up),
         _group("Tables", tables),
         _group("Load and export", load),
-        _group("Change rows", change_rows),
+        _group("Change rows", edit_rows),
         _group("Query", read),
         _group("Time travel", time_travel),
         _group("Maintenance", maintenance),

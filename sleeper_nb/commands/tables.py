@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.commands.change_rows import to_where
 from sleeper_nb.commands.command import (
     COLUMNS,
     CONFIRMED,
@@ -29,6 +28,7 @@ from sleeper_nb.commands.command import (
 )
 from sleeper_nb.commands.confirm import delete_confirmed
 from sleeper_nb.commands.context import Context, split_names
+from sleeper_nb.commands.edit_rows import to_where
 from sleeper_nb.commands.load import MATCHING_OPTIONS, READ, load_options, source_of
 from sleeper_nb.errors import Action, Hint, InvalidInput, StorageError
 from sleeper_nb.model.properties import SPLITS_FILE, STATE_STORES

@@ -34,7 +34,7 @@ from sleeper_nb.model.partitions import Partition, Range, Region
 from sleeper_nb.model.properties import EXPECT_ACTION
 from sleeper_nb.model.schema import Check, Schema
 from sleeper_nb.model.state import CommitPoint, TableState
-from sleeper_nb.model.transactions import AddFiles, ChangeRows
+from sleeper_nb.model.transactions import AddFiles, EditRows
 from sleeper_nb.read.predicate import Condition, RowFilter
 from sleeper_nb.read.read_rows import merged
 from sleeper_nb.read.scan_plan import PlannedFile, files_in, plan_scan
@@ -268,14 +268,14 @@ class UniqueKeysOfLoad:
         The files of the load, which are written; of a change of rows, those with new rows are compared.
     """
 
-    def __init__(self, storage: Storage, clock: Clock, change: AddFiles | ChangeRows) -> None:
+    def __init__(self, storage: Storage, clock: Clock, change: AddFiles | EditRows) -> None:
         self._storage, self._clock, self._change = storage, clock, change
-        kept = {each.filename for each in change.replaced} if isinstance(change, ChangeRows) else set()
+        kept = {each.filename for each in change.replaced} if isinstance(change, EditRows) else set()
         self._new = {reference.filename for reference in change.references} - kept
         self._compared: set[_Content] | None = None  # what the table has of files, without a key of the load
 
     @classmethod
-    def of(cls, store: StateStore, change: AddFiles | ChangeRows) -> UniqueKeysOfLoad:
+    def of(cls, store: StateStore, change: AddFiles | EditRows) -> UniqueKeysOfLoad:
         """Return the check of what is to be committed to a store."""
         return cls(store.storage, store.clock, change)
 

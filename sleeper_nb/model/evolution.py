@@ -123,12 +123,12 @@ class SetUniqueKeys:
     unique: bool
 
 
-FieldChange = AddColumn | RenameColumn | DropColumn | AddMember | WidenColumn
-RuleChange = SetDefault | SetNotNull | SetComment | AddCheck | DropCheck | SetUniqueKeys
-SchemaChange = FieldChange | RuleChange
+FieldAlteration = AddColumn | RenameColumn | DropColumn | AddMember | WidenColumn
+RuleAlteration = SetDefault | SetNotNull | SetComment | AddCheck | DropCheck | SetUniqueKeys
+SchemaAlteration = FieldAlteration | RuleAlteration
 
 
-def evolved(schema: Schema, changes: Iterable[SchemaChange], schema_id: int) -> Schema:
+def evolved(schema: Schema, changes: Iterable[SchemaAlteration], schema_id: int) -> Schema:
     """Return a schema after changes, applied one after the other.
 
     `NotFound` when there is no such column; the nearest is named. `AlreadyExists` when a column of that name, in any
@@ -234,7 +234,7 @@ def _hint_to_widen(old: FieldType, new: FieldType) -> str:
     return f"{old} can become {' or '.join(others)}"
 
 
-def _with_rule(schema: Schema, change: RuleChange) -> Schema:
+def _with_rule(schema: Schema, change: RuleAlteration) -> Schema:
     match change:
         case SetDefault(name, default):
             return _with_changed(schema, replace(_value(schema, name, "given a default"), default=default))
@@ -426,13 +426,13 @@ def _adds_members(old: Sequence[Member], new: Sequence[Member]) -> bool:
     )
 
 
-def check_statistics(columns: StatisticsColumns, changes: Iterable[SchemaChange]) -> None:
+def check_statistics(columns: StatisticsColumns, changes: Iterable[SchemaAlteration]) -> None:
     """Refuse a change to a column that a table's property names, if the property would no longer fit it.
 
     `InvalidInput` when a change affects such a column; the error names the property.
     """
     for change in changes:
-        if isinstance(change, AddColumn | RuleChange) or not columns.uses(change.name):
+        if isinstance(change, AddColumn | RuleAlteration) or not columns.uses(change.name):
             continue
         if isinstance(change, WidenColumn) and can_have_statistics(change.type):
             continue
@@ -442,7 +442,7 @@ def check_statistics(columns: StatisticsColumns, changes: Iterable[SchemaChange]
         )
 
 
-def check_processing(processing: DataProcessing, changes: Iterable[SchemaChange]) -> None:
+def check_processing(processing: DataProcessing, changes: Iterable[SchemaAlteration]) -> None:
     """Refuse a change to a column that the table's filters or aggregations use: its rows could no longer be read.
 
     `InvalidInput` when a change affects such a column; the error names the property.
@@ -461,13 +461,13 @@ def check_processing(processing: DataProcessing, changes: Iterable[SchemaChange]
                 if name == AGGREGATIONS and parts and ALL_OTHERS not in fields:
                     message = f"no aggregation can combine the nulls of a new column {change.field.name!r}"
                     raise InvalidInput(message, hint=hint)
-            elif not isinstance(change, RuleChange) and change.name in fields:
+            elif not isinstance(change, RuleAlteration) and change.name in fields:
                 if name == AGGREGATIONS and isinstance(change, WidenColumn | AddMember):
                     continue  # wider values are combined in the same way
                 raise InvalidInput(f"column {change.name!r} is used by the table's {name}", hint=hint)
 
 
-def check_checks(columns: Mapping[str, Iterable[str]], changes: Iterable[SchemaChange]) -> None:
+def check_checks(columns: Mapping[str, Iterable[str]], changes: Iterable[SchemaAlteration]) -> None:
     """Refuse to rename or drop a column that a CHECK of the table names, unless the CHECK is dropped too.
 
     `InvalidInput` when a change affects such a column; the error names the CHECK.

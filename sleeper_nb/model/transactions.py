@@ -192,7 +192,7 @@ class EditCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeRows(Transaction):
+class EditRows(Transaction):
     """Deletes, updates and inserts rows in one snapshot, as computed on an older one.
 
     Parameters
@@ -632,7 +632,7 @@ _KINDS: Mapping[str, type[Transaction]] = {
     kind.in_log: kind
     for kind in (
         AddFiles,
-        ChangeRows,
+        EditRows,
         ReplaceFileReferences,
         SplitPartitions,
         Rollback,

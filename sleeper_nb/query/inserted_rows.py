@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sleeper_nb.change.row_changes import InsertRows
+from sleeper_nb.edit.row_edit import InsertRows
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.sql_values import Name, Written

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.change.row_changes import (
+from sleeper_nb.edit.row_edit import (
     DeleteRows,
     InsertRows,
     MergeRows,
     OverwriteRows,
-    RowChange,
+    RowEdit,
     UpdateRows,
 )
 from sleeper_nb.engines.frames_to_load import schema_of_frame
@@ -63,7 +63,7 @@ from sleeper_nb.sql.writes import (
     WritingStatement,
 )
 from sleeper_nb.table import Table
-from sleeper_nb.table.changing import BoundChange
+from sleeper_nb.table.bound_edit import BoundEdit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,7 +142,7 @@ class SqlWriter:
         """Return what the statement did, or with a dry run would do."""
         if self.statement.is_explained:
             return self._explained()
-        if not isinstance(self.statement.change, InsertRows | RowChange):
+        if not isinstance(self.statement.change, InsertRows | RowEdit):
             check_takes_no_notes(self.message, self.job_id)
         match self.statement.change:
             case InsertRows() as insert:
@@ -170,7 +170,7 @@ class SqlWriter:
 
     def _explained(self) -> Report:
         part = self.statement.query
-        if part is None and isinstance(self.statement.change, RowChange):
+        if part is None and isinstance(self.statement.change, RowEdit):
             counts = " instead: it counts the rows, files and bytes, and changes nothing"
             raise InvalidInput(
                 f"EXPLAIN shows the plan of a query, and {self.statement.words} changes rows",
@@ -187,8 +187,8 @@ class SqlWriter:
         """Return the result of the query in the statement."""
         return self.queries.run(self.text.only(part))
 
-    def _change_rows(self, change: RowChange) -> Report:
-        return BoundChange.of(self._opened(change.target.table), change, self.queries).run(
+    def _change_rows(self, change: RowEdit) -> Report:
+        return BoundEdit.of(self._opened(change.target.table), change, self.queries).run(
             dry_run=self.dry_run, force=self.force, message=self.message, job_id=self.job_id
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from sleeper_nb.change.row_changes import Assignment, MergeRows, RowChange, conditions_of, values_of
+from sleeper_nb.edit.row_edit import Assignment, MergeRows, RowEdit, conditions_of, values_of
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.sql_values import Dialect, Name, Slice
 from sleeper_nb.sql.grammar import StatementReader, placed
@@ -233,7 +233,7 @@ def _check_symbol(reader: StatementReader, token: Token, what: str, hint: str) -
 _OPENING = frozenset({"SELECT", "FROM", "WITH", "VALUES", "TABLE", "PIVOT", "UNPIVOT"})
 
 
-def check_no_whole_rows(change: RowChange, columns: Collection[str]) -> None:
+def check_no_whole_rows(change: RowEdit, columns: Collection[str]) -> None:
     """Raise `InvalidInput` for a row of the table or of the source as a whole.
 
     Parameters

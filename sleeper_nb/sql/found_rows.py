@@ -2,7 +2,7 @@
 
 Conditions, values and sources are as the user wrote them; the engine reads the table as `TARGET`, whose rows come with
 their places in data files, and the source of a merge as `SOURCE`, whose rows are numbered. What is made of the answers
-is decided in `sleeper_nb.table.row_edits`.
+is decided in `sleeper_nb.table.edit_finder`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sleeper_nb.change.row_changes import (
+from sleeper_nb.edit.row_edit import (
     SOURCE,
     DeleteRows,
     DoNothing,
@@ -20,7 +20,7 @@ from sleeper_nb.change.row_changes import (
     NamedQueries,
     ReplacedRegions,
     ReplacedWhere,
-    RowChange,
+    RowEdit,
     RowKind,
     SourceColumn,
     UpdateAll,
@@ -231,7 +231,7 @@ Conditions = tuple[tuple[Slice, ...], tuple[Piece, ...]]
 """Conditions, and the tables that they are about."""
 
 
-def conditions_by_tables(change: RowChange) -> Iterator[Conditions]:
+def conditions_by_tables(change: RowEdit) -> Iterator[Conditions]:
     """Yield the conditions of a change, perhaps none, with the tables that they are about."""
     target = _from(change.target.name)
     if not isinstance(change, MergeRows):

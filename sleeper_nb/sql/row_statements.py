@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from sleeper_nb.change.row_changes import (
+from sleeper_nb.edit.row_edit import (
     Assignment,
     DefaultValue,
     DeleteRow,

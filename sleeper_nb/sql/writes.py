@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sleeper_nb.change.row_changes import InsertRows, NamedQueries, OverwriteRows, RowChange, UpdateRows
+from sleeper_nb.edit.row_edit import InsertRows, NamedQueries, OverwriteRows, RowEdit, UpdateRows
 from sleeper_nb.errors import Action, Hint, InvalidInput
 from sleeper_nb.model.sql_values import DIALECTS, Name, QueryPart
 from sleeper_nb.sql.grammar import Constant, StatementReader, is_name
@@ -68,7 +68,7 @@ class CallProcedure:
 Change = (
     CreateTable
     | InsertRows
-    | RowChange
+    | RowEdit
     | DropTable
     | TruncateTable
     | AlterTable

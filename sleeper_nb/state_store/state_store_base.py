@@ -73,7 +73,7 @@ def apply_queued(
 
     The snapshot is kept by the given state store, or by the one to which the change migrates the table.
     """
-    from sleeper_nb.model.transactions import ChangeRows, MigrateStateStore, Transaction
+    from sleeper_nb.model.transactions import EditRows, MigrateStateStore, Transaction
 
     change = waiting.change
     transaction = change if isinstance(change, Transaction) else change(state)
@@ -85,7 +85,7 @@ def apply_queued(
     made = snapshot_of(
         after, state, point, commit_id, state_store, transaction.operation, *waiting.description, named=named
     )
-    if isinstance(transaction, ChangeRows):
+    if isinstance(transaction, EditRows):
         done = transaction.counts
         made = replace(made, inserted_rows=done.inserted, updated_rows=done.updated, deleted_rows=done.deleted)
     return CommitStep(transaction, state, after, made, waiting.announce and waiting.announce(made))

@@ -19,7 +19,7 @@ from sleeper_nb.model.evolution import (
     AddMember,
     DropColumn,
     RenameColumn,
-    SchemaChange,
+    SchemaAlteration,
     check_checks,
     check_statistics,
     without_new_promises,
@@ -143,11 +143,11 @@ def _is_edited(table: OpenTable) -> bool:
     return table.components.property_files.is_edited(table.entry.id)
 
 
-def additions(columns: Fields) -> list[SchemaChange]:
+def additions(columns: Fields) -> list[SchemaAlteration]:
     """Return the changes that add columns, and fields to structs: ``{"note": "string?", "address.zip": "string?"}``."""
     if not isinstance(columns, Mapping):
         return [AddColumn(field) for field in fields_of(columns)]
-    changes: list[SchemaChange] = []
+    changes: list[SchemaAlteration] = []
     for path, text in columns.items():
         parent, dot, name = path.rpartition(".") if isinstance(path, str) else ("", "", path)
         (field,) = fields_of({name: text})
@@ -162,7 +162,7 @@ def _member(path: str, field: Field) -> Member:
     return Member(field.name, field.type, field.nullable)
 
 
-def alter(table: OpenTable, changes: Sequence[SchemaChange], *, dry_run: bool, message: str | None) -> AlterReport:
+def alter(table: OpenTable, changes: Sequence[SchemaAlteration], *, dry_run: bool, message: str | None) -> AlterReport:
     """Change the columns of a table, and note the new schema in its property file."""
     check_statistics(table.properties[STATISTICS], changes)
     _check_expectations(table, changes)
@@ -181,7 +181,7 @@ def alter(table: OpenTable, changes: Sequence[SchemaChange], *, dry_run: bool, m
         )
 
 
-def _check_expectations(table: OpenTable, changes: Sequence[SchemaChange]) -> None:
+def _check_expectations(table: OpenTable, changes: Sequence[SchemaAlteration]) -> None:
     """Refuse to rename or drop a column that an expectation of the table names."""
     gone = [change for change in changes if isinstance(change, RenameColumn | DropColumn)]
     if not gone or not table.properties.expectations:
@@ -197,12 +197,14 @@ def _check_expectations(table: OpenTable, changes: Sequence[SchemaChange]) -> No
                 )
 
 
-def new_rules(engines: Engines, changes: Sequence[SchemaChange]) -> RulesOf:
+def new_rules(engines: Engines, changes: Sequence[SchemaAlteration]) -> RulesOf:
     """Return what tells which rules the rows must keep for some changes, as an alteration takes it."""
     return partial(_new_rules, engines, changes)
 
 
-def _new_rules(engines: Engines, changes: Sequence[SchemaChange], before: Schema, after: Schema) -> Sequence[NewRule]:
+def _new_rules(
+    engines: Engines, changes: Sequence[SchemaAlteration], before: Schema, after: Schema
+) -> Sequence[NewRule]:
     """Return what the rows must keep so that one schema may follow another; raise when its CHECKs do not fit it."""
     if any(isinstance(change, RenameColumn | DropColumn) for change in changes):
         check_checks({each.check.name: each.broken.columns for each in engines.row_checks(before)}, changes)

@@ -10,9 +10,9 @@ from typing import Any, Literal, Unpack
 
 from sleeper_nb.admin.alter import AlterReport
 from sleeper_nb.arguments import checked
-from sleeper_nb.change.change import ChangeReport
 from sleeper_nb.changes import Changes
 from sleeper_nb.display.listings import Pictured
+from sleeper_nb.edit.row_editor import ChangeReport
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import Action, HintParts, InvalidInput, hint_text
 from sleeper_nb.load.load_options import LoadArguments, LoadOptions
@@ -26,7 +26,7 @@ from sleeper_nb.model.evolution import (
     DropCheck,
     DropColumn,
     RenameColumn,
-    SchemaChange,
+    SchemaAlteration,
     SetComment,
     SetDefault,
     SetNotNull,
@@ -52,7 +52,7 @@ from sleeper_nb.report import Grid, Listing, Report, Stacked
 from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table import configuring, loading, version_history
-from sleeper_nb.table.change_methods import ChangeMethods, MergeBuilder
+from sleeper_nb.table.edit_methods import EditMethods, MergeBuilder
 from sleeper_nb.table.folder_watch import DEFAULT_EVERY, FolderWatch, WatchedFolder, WatchReport
 from sleeper_nb.table.table_inspect import TableInspect
 from sleeper_nb.table.table_maintenance import Maintenance, maintain
@@ -656,7 +656,7 @@ class Table(Report):
         ConflictError
             When other writers changed the same rows in each of ten attempts.
         """
-        change = ChangeMethods(self._opened, engine, params, data).delete(where)
+        change = EditMethods(self._opened, engine, params, data).delete(where)
         return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     @checked
@@ -693,7 +693,7 @@ class Table(Report):
         ConfirmationNeeded, InvalidInput, ConflictError
             As `delete`; also when a new value does not fit its column, or breaks a rule of the table.
         """
-        methods = ChangeMethods(self._opened, engine, params, data)
+        methods = EditMethods(self._opened, engine, params, data)
         change = methods.update(updates or {}, new_values or {}, where)
         return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
@@ -732,7 +732,7 @@ class Table(Report):
         ConflictError
             As `delete`. Rows that others add meanwhile are seen: two upserts never both insert a key.
         """
-        change = ChangeMethods(self._opened, engine).upsert(data, on, LoadOptions.of(options))
+        change = EditMethods(self._opened, engine).upsert(data, on, LoadOptions.of(options))
         return change.run(dry_run=dry_run, force=True, message=message, job_id=job_id)
 
     @checked
@@ -759,7 +759,7 @@ class Table(Report):
         engine
             Which engine finds the rows.
         """
-        return ChangeMethods(self._opened, engine).merge(data, on, predicate)
+        return EditMethods(self._opened, engine).merge(data, on, predicate)
 
     @checked
     def overwrite(
@@ -798,7 +798,7 @@ class Table(Report):
         ConfirmationNeeded, InvalidInput, ConflictError
             As `delete`; also when a new row is outside the part, or does not fit the table.
         """
-        statement = ChangeMethods(self._opened, engine, params)
+        statement = EditMethods(self._opened, engine, params)
         change = statement.overwrite(data, where, keys, region, LoadOptions.of(options))
         return change.run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
@@ -915,7 +915,7 @@ class Table(Report):
             use; when a new column is not nullable, or a type cannot hold all values; when a row breaks a new rule, or a
             check is no condition on one row. Nothing is changed by this or any other error.
         """
-        changes: list[SchemaChange] = [DropCheck(name) for name, text in (checks or {}).items() if text is None]
+        changes: list[SchemaAlteration] = [DropCheck(name) for name, text in (checks or {}).items() if text is None]
         changes += [DropColumn(name) for name in drop_columns]
         changes += [RenameColumn(name, to) for name, to in (rename_columns or {}).items()]
         changes += configuring.additions({} if add_columns is None else add_columns)

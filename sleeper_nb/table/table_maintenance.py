@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import check_online, is_online, read_consistently
-from sleeper_nb.change.purge import PurgeReport
+from sleeper_nb.edit.purge import PurgeReport
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import NotFound
 from sleeper_nb.load import split as splitting
@@ -30,8 +30,8 @@ from sleeper_nb.progress import BackgroundJob, Progress, finishing, unchecked
 from sleeper_nb.query import EngineName
 from sleeper_nb.read.job_tracking import JobTracker
 from sleeper_nb.storage.data_files import DataFileSettings
-from sleeper_nb.table.change_methods import ChangeMethods
 from sleeper_nb.table.configuring import check_not_edited
+from sleeper_nb.table.edit_methods import EditMethods
 from sleeper_nb.versions.expire import ExpiryReport, Retention, expire_snapshots
 from sleeper_nb.versions.periodic_savepoints import SavepointSchedule
 
@@ -236,7 +236,7 @@ class Maintenance:
         StorageError
             When files to be deleted are reached through a symbolic link; nothing was changed.
         """
-        deletion = ChangeMethods(self._table, engine, params, data).delete(where)
+        deletion = EditMethods(self._table, engine, params, data).delete(where)
         return deletion.purge(dry_run=dry_run, force=force, message=message)
 
     @checked

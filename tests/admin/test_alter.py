@@ -37,7 +37,7 @@ from sleeper_nb.model.evolution import (
     AddColumn,
     DropColumn,
     RenameColumn,
-    SchemaChange,
+    SchemaAlteration,
     mapped,
 )
 from sleeper_nb.model.processing import AGGREGATIONS, FILTERS, NOTHING
@@ -82,7 +82,7 @@ def add(name: str, kind: str = "string") -> AddColumn:
     return AddColumn(Field(name, parse_type(kind), nullable=True))
 
 
-def altered(store: StateStore, *changes: SchemaChange, dry_run: bool = False) -> AlterReport:
+def altered(store: StateStore, *changes: SchemaAlteration, dry_run: bool = False) -> AlterReport:
     return alter(store, "table", changes, NOTHING, dry_run=dry_run)
 
 

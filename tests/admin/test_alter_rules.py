@@ -19,7 +19,7 @@ from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StateRuleBr
 from sleeper_nb.load.ingest import ingest_arrow
 from sleeper_nb.load.sources import find_sources, read_sources
 from sleeper_nb.maintain.check import check_table
-from sleeper_nb.model.evolution import AddCheck, SchemaChange, SetNotNull
+from sleeper_nb.model.evolution import AddCheck, SchemaAlteration, SetNotNull
 from sleeper_nb.model.processing import NOTHING
 from sleeper_nb.model.schema import Check
 from sleeper_nb.progress import SILENT, Silent
@@ -240,7 +240,7 @@ def load(store: StateStore, value: str | None) -> Any:
     return ingest_arrow(store, rows, rows_schema=schema)
 
 
-def altered(store: StateStore, change: SchemaChange) -> Any:
+def altered(store: StateStore, change: SchemaAlteration) -> Any:
     rules = new_rules(ENGINES, [change])
     return alter(store, "table", [change], NOTHING, dry_run=False, rules=rules)
 

@@ -19,8 +19,8 @@ from sleeper_nb.model.partitions import PartitionSplit, Range, Region
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.model.transactions import (
     AddFiles,
-    ChangeRows,
     EditCounts,
+    EditRows,
     ReplacedReference,
     ReplaceFileReferences,
     SplitPartitions,
@@ -66,7 +66,7 @@ def held(store: StateStore, version: Any = None) -> set[FileReference]:
     return set(state.files.active_in({each.id for each in state.tree.partitions}))
 
 
-def changing(store: StateStore, *references: FileReference, **parts: Any) -> ChangeRows:
+def changing(store: StateStore, *references: FileReference, **parts: Any) -> EditRows:
     """Return a change of the files that the table has; those that it keeps lose two of ten rows."""
     state = store.load()
     before = state.files.active_in({each.id for each in state.tree.partitions})
@@ -76,7 +76,7 @@ def changing(store: StateStore, *references: FileReference, **parts: Any) -> Cha
     since, watched = parts.pop("since", state.snapshot_id), parts.pop("watched", ())
     assert not parts
     replaced = tuple(map(replaced_reference, touched))
-    return ChangeRows("update", since, replaced, references, watched, counts)
+    return EditRows("update", since, replaced, references, watched, counts)
 
 
 def without_two(file: FileReference, vector: DeletionVector = VECTOR) -> FileReference:
@@ -142,45 +142,45 @@ def test_vectors_come_back_from_materialised_metadata_savepoints_and_after_migra
     assert held(reopened(store)) == held(reopened(store), saved) == {without_two(file)}
 
 
-def gone(store: StateStore, file: FileReference) -> ChangeRows:
+def gone(store: StateStore, file: FileReference) -> EditRows:
     change = changing(store, without_two(file))
     store.commit(ReplaceFileReferences("job", file.partition_id, (file.filename,), None))
     return change
 
 
-def other_vector(store: StateStore, file: FileReference) -> ChangeRows:
+def other_vector(store: StateStore, file: FileReference) -> EditRows:
     change = changing(store, without_two(file))
     store.commit(changing(store, without_two(file, dataclasses.replace(VECTOR, filename="other.parquet"))))
     return change
 
 
-def no_leaf(store: StateStore, file: FileReference) -> ChangeRows:
+def no_leaf(store: StateStore, file: FileReference) -> EditRows:
     change = changing(store, a_file("new.parquet", file.partition_id), touched=())
     store.commit(in_two(file))
     return change
 
 
-def no_partition(store: StateStore, file: FileReference) -> ChangeRows:
+def no_partition(store: StateStore, file: FileReference) -> EditRows:
     return changing(store, a_file("new.parquet", "nowhere"), touched=())
 
 
-def rows_came(store: StateStore, file: FileReference) -> ChangeRows:
+def rows_came(store: StateStore, file: FileReference) -> EditRows:
     whole = (Region.whole(KEYED),)
     change = changing(store, a_file("new.parquet", file.partition_id), touched=(), watched=whole)
     store.commit(AddFiles((a_file("came.parquet", file.partition_id),)))
     return change
 
 
-def wrong_counts(store: StateStore, file: FileReference) -> ChangeRows:
+def wrong_counts(store: StateStore, file: FileReference) -> EditRows:
     return changing(store, without_two(file), counts=EditCounts(deleted=3))
 
 
-def never_there(store: StateStore, file: FileReference) -> ChangeRows:
+def never_there(store: StateStore, file: FileReference) -> EditRows:
     return dataclasses.replace(changing(store, without_two(file)), replaced=(
         replaced_reference(file), ReplacedReference(file.partition_id, "unknown.parquet", None)))  # fmt: skip
 
 
-def keys_outside(store: StateStore, file: FileReference) -> ChangeRows:
+def keys_outside(store: StateStore, file: FileReference) -> EditRows:
     store.commit(in_two(file))
     return changing(store, a_file("new.parquet", "left", keys=("x", "z")), touched=())
 
@@ -259,7 +259,7 @@ def test_entries_of_earlier_releases_have_no_vectors():
         assert from_entry(plain, 2)[0] == transaction
     whole = Region.whole(KEYED)
     replaced = (ReplacedReference("root", "f.parquet", None), ReplacedReference("root", "g.parquet", "v.parquet"))
-    rows = ChangeRows("merge", 7, replaced, (without_two(file), file), (whole,), EditCounts(1, 2, 3))
+    rows = EditRows("merge", 7, replaced, (without_two(file), file), (whole,), EditCounts(1, 2, 3))
     assert from_entry(to_entry(rows, 2, START), 2)[0] == rows
 
 

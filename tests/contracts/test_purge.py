@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sleeper_nb.change.purge import PurgeReport
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.edit.purge import PurgeReport
 from sleeper_nb.errors import ConflictError
 from sleeper_nb.maintain.check import check_table
 from sleeper_nb.model.jobs import Lease

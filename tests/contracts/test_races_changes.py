@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sleeper_nb.change.apply_edits import EditSettings
+from sleeper_nb.edit.apply_edits import EditSettings
 from sleeper_nb.maintain.check import check_table
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.progress import Silent

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sleeper_nb.admin.alter import alter
-from sleeper_nb.change.apply_edits import EditSettings
+from sleeper_nb.edit.apply_edits import EditSettings
 from sleeper_nb.errors import InvalidInput, NotFound, StateRuleBroken
 from sleeper_nb.load.ingest import IngestSettings
 from sleeper_nb.model.evolution import SetUniqueKeys

@@ -62,7 +62,7 @@ def test_the_first_answer_of_sql_loads_only_what_reads(tmp_path):
     modules = loaded("\n".join(lines))
     assert not modules & {"boto3", "pandas", "polars", "pyarrow.dataset", "pyspark", "altair", "datafusion", "IPython"}
     ours = {name.removeprefix("sleeper_nb.") for name in modules if name.startswith("sleeper_nb.")}
-    of_changes = {name for name in ours if name.partition(".")[0] in {"change", "changes", "load", "maintain", "table"}}
+    of_changes = {name for name in ours if name.partition(".")[0] in {"edit", "changes", "load", "maintain", "table"}}
     assert of_changes <= {"load", "load.load_options", "maintain", "maintain.system_tables"}
     elsewhere = ("catalog.dynamodb", "state_store.dynamodb", "widgets", "commands", "session.sql_writes", "sql.writes")
     assert not {name for name in ours if name.startswith(elsewhere)}

@@ -23,10 +23,10 @@ from sleeper_nb.model.properties import STATE_STORES
 from sleeper_nb.model.statistics import ColumnStatistics
 from sleeper_nb.model.transactions import (
     AddFiles,
-    ChangeRows,
     ClearTable,
     DeleteFiles,
     EditCounts,
+    EditRows,
     MigrateStateStore,
     ReplacedReference,
     ReplaceFileReferences,
@@ -60,7 +60,7 @@ TREE = PartitionTree(
 WRITTEN: tuple[Transaction, ...] = (
     AddFiles((FILE, PLAIN)),
     ReplaceFileReferences("job-2", "root", ("data/a.parquet",), PLAIN, ("data/a-deletions.parquet",)),
-    ChangeRows(
+    EditRows(
         "merge", 7, (ReplacedReference("root", "data/a.parquet", None),), (FILE,), (TREE["left"].region,),
         EditCounts(1, 2, 3),
     ),

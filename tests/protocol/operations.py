@@ -572,7 +572,7 @@ class Process:
         yield DeleteItems(listed)
         return True
 
-    # change/purge.py.
+    # edit/purge.py.
 
     def purge(self, row: str) -> Steps:
         """Delete a row, and every version and file that still has it."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
-from sleeper_nb.change.row_changes import DeleteRows, MergeRows, UpdateColumns, UpdateRows
+from sleeper_nb.edit.row_edit import DeleteRows, MergeRows, UpdateColumns, UpdateRows
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.sql_values import Given, Slice, Written
 from sleeper_nb.query import Queries

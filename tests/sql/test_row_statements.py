@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sleeper_nb.change.row_changes import (
+from sleeper_nb.edit.row_edit import (
     DeleteRow,
     DeleteRows,
     DoNothing,

@@ -14,8 +14,8 @@ from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.model.transactions import (
     AddFiles,
-    ChangeRows,
     EditCounts,
+    EditRows,
     ReplacedReference,
     ReplaceFileReferences,
     Transaction,
@@ -48,11 +48,11 @@ LATE: dict[str, Transaction] = {
     "a compaction": ReplaceFileReferences(
         "job", "root", (path_of("first"), path_of("second")), a_file(path_of("late"))
     ),
-    "a change of rows": ChangeRows(
+    "a change of rows": EditRows(
         "update", 2, (ReplacedReference("root", path_of("first"), None),), (a_file(path_of("late")),), (),
         EditCounts(updated=1),
     ),
-    "a change of many rows": ChangeRows(
+    "a change of many rows": EditRows(
         "merge", 2, (ReplacedReference("root", path_of("second"), None),),
         tuple(a_file(f"late{number:03d}") for number in range(150)), (), EditCounts(inserted=149, updated=1),
     ),

@@ -16,7 +16,7 @@ from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.model.transactions import ChangeRows, EditCounts, ReplacedReference
+from sleeper_nb.model.transactions import EditCounts, EditRows, ReplacedReference
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
@@ -38,7 +38,7 @@ def delete_rows(store: StateStore, is_deleted: Callable[[Row], bool]) -> Snapsho
             replaced.append(replaced_reference(reference))
             references.append(with_vector(store, reference, sorted({*before, *gone})))
     counts = EditCounts(deleted=count)
-    return store.commit(ChangeRows("delete", state.snapshot_id, tuple(replaced), tuple(references), (), counts))
+    return store.commit(EditRows("delete", state.snapshot_id, tuple(replaced), tuple(references), (), counts))
 
 
 def rows_in_file(storage: Storage, filename: str, schema: Schema) -> list[dict[str, Any]]:

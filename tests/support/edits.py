@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sleeper_nb.change.apply_edits import EditSettings
-from sleeper_nb.change.change import ChangeReport, RowEditor
-from sleeper_nb.change.edit_list import EditList
-from sleeper_nb.change.purge import PurgeOfRows
+from sleeper_nb.edit.apply_edits import EditSettings
+from sleeper_nb.edit.edit_list import EditList
+from sleeper_nb.edit.purge import PurgeOfRows
+from sleeper_nb.edit.row_editor import ChangeReport, RowEditor
 from sleeper_nb.load.ingest import DEFAULT_INGEST
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import EditCounts

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import sleeper_nb as sl
-from sleeper_nb.change.change import ChangeReport
+from sleeper_nb.edit.row_editor import ChangeReport
 
 PROPERTIES = {
     "sleeper.table.deletion.vector.file.bytes.min": "0",
@@ -21,7 +21,7 @@ Numbers = dict[str, int]
 
 
 @dataclass(frozen=True)
-class RowChange:
+class RowEdit:
     """A change of rows, and what the table has after it; a second run would change other rows, if it ran."""
 
     run: Callable[[sl.Table], ChangeReport]
@@ -36,8 +36,8 @@ def _rows(numbers: Numbers) -> list[dict[str, object]]:
     return [{"key": key, "n": n} for key, n in numbers.items()]
 
 
-def _delete(where: str, job_id: str, keys: str) -> RowChange:
-    return RowChange(lambda table: table.delete(where, job_id=job_id), _without(keys))
+def _delete(where: str, job_id: str, keys: str) -> RowEdit:
+    return RowEdit(lambda table: table.delete(where, job_id=job_id), _without(keys))
 
 
 def _merge(table: sl.Table) -> ChangeReport:
@@ -52,19 +52,19 @@ def _merged(rows: Numbers) -> Numbers:
     return {**_without("no")(rows), **{key: rows.get(key, 0) + n for key, n in added.items()}}
 
 
-ROW_CHANGES: dict[str, RowChange] = {
+ROW_CHANGES: dict[str, RowEdit] = {
     "delete with a vector": _delete("key = 'a'", "delete-1", "a"),
     "delete with a new file": _delete("key IN ('a', 'b', 'e', 'n')", "delete-2", "aben"),
-    "update": RowChange(
+    "update": RowEdit(
         lambda table: table.update({"n": "n + 100"}, "key IN ('b', 'z')", job_id="update-1"),
         lambda rows: {key: n + 100 if key in "bz" else n for key, n in rows.items()},
     ),
-    "merge": RowChange(_merge, _merged),
-    "overwrite": RowChange(
+    "merge": RowEdit(_merge, _merged),
+    "overwrite": RowEdit(
         lambda table: table.overwrite(_rows({"e": 70, "ee": 71}), "key BETWEEN 'e' AND 'f'", job_id="overwrite-1"),
         lambda rows: {key: n for key, n in rows.items() if not "e" <= key <= "f"} | {"e": 70, "ee": 71},
     ),
-    "upsert": RowChange(
+    "upsert": RowEdit(
         lambda table: table.upsert(_rows({"f": 80, "q": 81}), job_id="upsert-1"),
         lambda rows: {**rows, "f": 80, "q": 81},
     ),

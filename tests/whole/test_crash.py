@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from sleeper_nb.admin.migrate import migrate_state_store
-from sleeper_nb.change.apply_edits import EditSettings
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.edit.apply_edits import EditSettings
 from sleeper_nb.errors import JobDone
 from sleeper_nb.load import bulk_load
 from sleeper_nb.load.bulk_load import BulkLoad, ThreadsWriter

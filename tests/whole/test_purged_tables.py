@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.change.purge import PurgeReport
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.edit.purge import PurgeReport
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, NotFound, StateRuleBroken
 from sleeper_nb.model.savepoints import savepoint_label
 from sleeper_nb.storage.file_cache import FileCache

@@ -35,8 +35,8 @@ from pyspark.sql import SparkSession
 from sleeper_nb.admin.migrate import migrate_state_store
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
-from sleeper_nb.change.apply_edits import EditSettings
 from sleeper_nb.clock import ManualClock, Retry
+from sleeper_nb.edit.apply_edits import EditSettings
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.spark import frames

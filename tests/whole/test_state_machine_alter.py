@@ -23,7 +23,7 @@ from sleeper_nb.model.evolution import (
     AddColumn,
     DropColumn,
     RenameColumn,
-    SchemaChange,
+    SchemaAlteration,
     mapped,
 )
 from sleeper_nb.model.processing import NOTHING
@@ -76,7 +76,7 @@ class Altering(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES), to=st.sampled_from(NAMES), drop=st.booleans())
     def alter(self, name: str, to: str, drop: bool) -> None:
         token = next((token for token, known in self.columns.items() if known == name), None)
-        change: SchemaChange
+        change: SchemaAlteration
         if token is None:
             change = AddColumn(Field(name, FieldType("int"), nullable=True))
             columns = {**self.columns, self.new_value(): name}

@@ -40,8 +40,8 @@ from sleeper_nb.model.snapshots import Snapshot, SnapshotReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import (
     AddFiles,
-    ChangeRows,
     EditCounts,
+    EditRows,
     ReplaceFileReferences,
     Rollback,
     SplitPartitions,
@@ -212,7 +212,7 @@ class FaultMachine(RuleBasedStateMachine):
         inserted = self.adding(*(self.new_name() for _ in range(new))).references
         counts = EditCounts(inserted=sum(each.rows for each in inserted), deleted=sum(e.rows for e, _ in touched))
         replaced = tuple(replaced_reference(each) for each, _ in touched)
-        change = ChangeRows("merge", state.snapshot_id, replaced, (*left, *inserted), (), counts)
+        change = EditRows("merge", state.snapshot_id, replaced, (*left, *inserted), (), counts)
         store = self.faulty(fault)
         self.attempt(lambda: store.commit(change), map(content, (*left, *inserted)), [content(e) for e, _ in touched])
 

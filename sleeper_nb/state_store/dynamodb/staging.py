@@ -34,9 +34,9 @@ from sleeper_nb.model.file_reference import PAIR, Addition, FileReference, to_ba
 from sleeper_nb.model.snapshots import to_micros
 from sleeper_nb.model.transactions import (
     AddFiles,
-    ChangeRows,
     ClearTable,
     DeleteFiles,
+    EditRows,
     MigrateStateStore,
     ReplaceFileReferences,
     ReplaceTable,
@@ -138,7 +138,7 @@ def difference(step: CommitStep) -> ItemWrites:
             tree = partition_items(step.after.tree.partitions, new.id, new.commit_id)
             references = getattr(step.transaction, "references", ())
             return ItemWrites(_added(references, step), ready, tree, leaving=[*ready])
-        case ChangeRows() as change:
+        case EditRows() as change:
             pairs = [(each.partition_id, each.filename) for each in change.replaced]
             gone = files.active.join(_pairs(pairs), list(PAIR), join_type="left semi")
             ready = _leaving(gone, step)

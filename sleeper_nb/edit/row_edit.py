@@ -274,11 +274,11 @@ class OverwriteRows:
     written: Written | None = None
 
 
-RowChange = DeleteRows | UpdateRows | MergeRows | OverwriteRows
+RowEdit = DeleteRows | UpdateRows | MergeRows | OverwriteRows
 """What changes or deletes rows."""
 
 
-def conditions_of(change: RowChange) -> tuple[Slice, ...]:
+def conditions_of(change: RowEdit) -> tuple[Slice, ...]:
     """Return all conditions of a change that a user wrote."""
     match change:
         case DeleteRows() | UpdateRows():
@@ -292,7 +292,7 @@ def conditions_of(change: RowChange) -> tuple[Slice, ...]:
     return tuple([each for each in found if each is not None])
 
 
-def values_of(change: RowChange) -> tuple[Expression, ...]:
+def values_of(change: RowEdit) -> tuple[Expression, ...]:
     """Return all new values of a change."""
     if isinstance(change, UpdateRows):
         assignments = [change.assignments]

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sleeper_nb.change.edit_list import EditList
+from sleeper_nb.edit.edit_list import EditList
 from sleeper_nb.load.ingest import IngestSettings, reference_to, rows_by_leaf, write_rows, write_sorted
 from sleeper_nb.model.deletions import POSITIONS, DeletionVector
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.properties import VECTOR_LEAST_BYTES, VECTOR_PERCENT, TableProperties
 from sleeper_nb.model.state import TableState
-from sleeper_nb.model.transactions import ChangeRows, ReplacedReference
+from sleeper_nb.model.transactions import EditRows, ReplacedReference
 from sleeper_nb.read.live_rows import NO_POSITIONS, LiveRows, Positions, positions_of
 from sleeper_nb.read.scan_plan import keys_in
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -74,12 +74,12 @@ class EditsWriter:
     settings: EditSettings
     written: list[str] = field(default_factory=list)
 
-    def change(self, kind: str, edits: EditList) -> ChangeRows:
+    def change(self, kind: str, edits: EditList) -> EditRows:
         """Write what an edit list needs, and return the transaction that makes it part of the table."""
         touched = list(self._touched(edits))
         with ThreadPoolExecutor(self.store.storage.at_once) as pool:
             left = [each for each in pool.map(self._without_rows, touched) if each is not None]
-        return ChangeRows(
+        return EditRows(
             kind,
             self.state.snapshot_id,
             tuple(each.replaced for each in touched),

@@ -12,11 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from sleeper_nb.catalog.catalog_base import check_online
-from sleeper_nb.change.apply_edits import EditSettings
-from sleeper_nb.change.change import ChangeReport, RowEditor
-from sleeper_nb.change.edit_list import EditList
-from sleeper_nb.change.purge import PurgeOfRows, PurgeReport
-from sleeper_nb.change.row_changes import (
+from sleeper_nb.edit.apply_edits import EditSettings
+from sleeper_nb.edit.edit_list import EditList
+from sleeper_nb.edit.purge import PurgeOfRows, PurgeReport
+from sleeper_nb.edit.row_edit import (
     DeleteRows,
     InsertRows,
     MergeRows,
@@ -26,10 +25,11 @@ from sleeper_nb.change.row_changes import (
     ReplacedAll,
     ReplacedByColumns,
     ReplacedRegions,
-    RowChange,
+    RowEdit,
     UpdateRows,
     conditions_of,
 )
+from sleeper_nb.edit.row_editor import ChangeReport, RowEditor
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput
 from sleeper_nb.load.conform import (
@@ -52,7 +52,7 @@ from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.sql.expressions import literals_in, names_in
 from sleeper_nb.sql.found_rows import SOURCE_ROW, source_rows
 from sleeper_nb.sql.statement import SqlText
-from sleeper_nb.table.row_edits import EditFinder
+from sleeper_nb.table.edit_finder import EditFinder
 from sleeper_nb.table.searched_version import SearchedVersion
 from sleeper_nb.versions.leases import ReadGuard
 from sleeper_nb.versions.periodic_savepoints import save_after
@@ -85,7 +85,7 @@ class Source:
     older version it would undo what others committed in between.
     """
 
-    change: RowChange
+    change: RowEdit
     _read: SourceRows | None = None
 
     def on(self, version: SearchedVersion) -> SourceRows:
@@ -113,7 +113,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BoundChange:
+class BoundEdit:
     """A change of rows of one table, ready to run.
 
     Parameters
@@ -132,7 +132,7 @@ class BoundChange:
 
     table: OpenTable
     operation: str
-    change: RowChange
+    change: RowEdit
     queries: Queries
     remarks: tuple[str, ...] = ()
     conversion: Conversion = "statement"
@@ -175,7 +175,7 @@ class BoundChange:
         return self._saved(report)
 
     @classmethod
-    def of(cls, table: OpenTable, change: RowChange, queries: Queries) -> BoundChange:
+    def of(cls, table: OpenTable, change: RowEdit, queries: Queries) -> BoundEdit:
         return cls(table, _OPERATIONS[type(change)], change, queries)
 
     @property

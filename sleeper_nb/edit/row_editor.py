@@ -1,6 +1,6 @@
 """Change rows in one commit: find them on the newest version, write, publish; again when somebody else was faster.
 
-A change is computed on one version. If others commit meanwhile, it may still be published, as `ChangeRows` says;
+A change is computed on one version. If others commit meanwhile, it may still be published, as `EditRows` says;
 otherwise what was written is deleted, and the change is computed again on the newest version, a bounded number of
 times. Its source was read once before, so it does not change between attempts.
 """
@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.change.apply_edits import EditSettings, EditsWriter
-from sleeper_nb.change.edit_list import EditList, Held, PlannedRows
+from sleeper_nb.edit.apply_edits import EditSettings, EditsWriter
+from sleeper_nb.edit.edit_list import EditList, Held, PlannedRows
 from sleeper_nb.errors import (
     UNCHANGED_FIRST,
     Action,
@@ -35,7 +35,7 @@ from sleeper_nb.model.file_reference import key_ranges
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.model.transactions import ChangeRows, EditCounts
+from sleeper_nb.model.transactions import EditCounts, EditRows
 from sleeper_nb.progress import Progress
 from sleeper_nb.read.request_estimate import CommitCosts, RequestEstimate
 from sleeper_nb.report import Bytes, Grid, Report, TableReport, counted, duration_text, notes_line, nothing_done
@@ -351,7 +351,7 @@ class RowEditor:
         return self._report(state, edits, change, snapshot)
 
     def _report(
-        self, state: TableState, edits: EditList, change: ChangeRows | None = None, snapshot: Snapshot | None = None
+        self, state: TableState, edits: EditList, change: EditRows | None = None, snapshot: Snapshot | None = None
     ) -> ChangeReport:
         active, names = state.files.active_without_statistics, pa.array(list(edits.touched), pa.string())
         found = active.filter(pc.is_in(active["filename"], value_set=names))
@@ -404,7 +404,7 @@ class RowEditor:
         return notes_line(everything, *self.remarks, matched, several, *edits.judged.notes)
 
 
-def _written(change: ChangeRows) -> dict[str, int]:
+def _written(change: EditRows) -> dict[str, int]:
     """Return the files that a change wrote, and their bytes."""
     kept = {each.filename for each in change.replaced}
     files = {each.filename: each.bytes for each in change.references if each.filename not in kept}
@@ -429,12 +429,12 @@ class _ValidatedEdit:
         Checks the row keys of new rows, where the table has unique keys.
     """
 
-    change: ChangeRows
+    change: EditRows
     since: TableState
     watched: tuple[Region, ...]
     unique: UniqueKeysOfLoad
 
-    def after(self, newest: TableState) -> ChangeRows:
+    def after(self, newest: TableState) -> EditRows:
         """Return the change; `StateRuleBroken` to compute it again, `InvalidInput` for a repeated unique key."""
         if newest.snapshot_id != self.since.snapshot_id:
             check_still_fits(self.since.schema, newest.schema)

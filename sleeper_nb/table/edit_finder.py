@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.change.edit_list import EditList
-from sleeper_nb.change.row_changes import (
+from sleeper_nb.edit.edit_list import EditList
+from sleeper_nb.edit.row_edit import (
     SOURCE,
     Assignment,
     DeleteRow,
@@ -31,7 +31,7 @@ from sleeper_nb.change.row_changes import (
     ReplacedByColumns,
     ReplacedRegions,
     ReplacedWhere,
-    RowChange,
+    RowEdit,
     SourceColumn,
     Target,
     UpdateAll,
@@ -93,7 +93,7 @@ class EditFinder:
         another change, none.
     """
 
-    change: RowChange
+    change: RowEdit
     version: SearchedVersion
     source: pa.Table
 

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.arguments import checked
-from sleeper_nb.change.change import ChangeReport
-from sleeper_nb.change.row_changes import (
+from sleeper_nb.edit.row_edit import (
     Assignment,
     DeleteRow,
     DeleteRows,
@@ -28,7 +27,7 @@ from sleeper_nb.change.row_changes import (
     ReplacedAll,
     ReplacedRegions,
     ReplacedWhere,
-    RowChange,
+    RowEdit,
     RowKind,
     SourceColumn,
     Target,
@@ -36,6 +35,7 @@ from sleeper_nb.change.row_changes import (
     UpdateRows,
     WhenClause,
 )
+from sleeper_nb.edit.row_editor import ChangeReport
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.load.conform import (
@@ -62,7 +62,7 @@ from sleeper_nb.sql.row_statements import CLAUSE_WORDS, not_reached
 from sleeper_nb.sql.tokens import quote_name
 from sleeper_nb.sql.variables import Variables
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.table.changing import BoundChange, hints_of_change
+from sleeper_nb.table.bound_edit import BoundEdit, hints_of_change
 from sleeper_nb.table_at import TableAt, version_of
 
 SOURCE_NAME, TARGET_NAME = "source", "target"
@@ -70,7 +70,7 @@ SOURCE_NAME, TARGET_NAME = "source", "target"
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeMethods:
+class EditMethods:
     """Makes the changes that the methods of a table are about.
 
     Parameters
@@ -86,17 +86,17 @@ class ChangeMethods:
     params: Mapping[str, Any] | None = None
     data: Mapping[str, Any] | None = None
 
-    def delete(self, where: str | None) -> BoundChange:
+    def delete(self, where: str | None) -> BoundEdit:
         return self._bound("delete", DeleteRows(self._target, self._condition(where)))
 
-    def update(self, updates: Mapping[str, str], new_values: Mapping[str, Any], where: str | None) -> BoundChange:
+    def update(self, updates: Mapping[str, str], new_values: Mapping[str, Any], where: str | None) -> BoundEdit:
         _check_one_value_each(updates, new_values)
         assigned = assignments_of(updates, self._queries.dialect)
         assigned += tuple(Assignment(Name(name), Given(value)) for name, value in new_values.items())
         change = UpdateRows(self._target, assigned, self._condition(where))
         return self._bound("update", change, conversion="new value")
 
-    def upsert(self, data: Any, on: Sequence[str] | None, options: LoadOptions = AS_IT_IS) -> BoundChange:
+    def upsert(self, data: Any, on: Sequence[str] | None, options: LoadOptions = AS_IT_IS) -> BoundEdit:
         """Return an upsert."""
         schema = self.table.store.load().schema
         columns = _on(on, schema)
@@ -141,7 +141,7 @@ class ChangeMethods:
         keys: Any,
         region: Mapping[str, Any] | str | None,
         options: LoadOptions = AS_IT_IS,
-    ) -> BoundChange:
+    ) -> BoundEdit:
         schema = self.table.store.load().schema
         regions, condition = regions_of(schema, keys, region), self._condition(where)
         if regions is not None and condition is not None:
@@ -190,9 +190,9 @@ class ChangeMethods:
         return version_of(self.table, asked) if is_own else None
 
     def _bound(
-        self, operation: str, change: RowChange, remarks: Sequence[str] = (), conversion: Conversion = "statement"
-    ) -> BoundChange:
-        return BoundChange(self.table, operation, change, self._queries, tuple(remarks), conversion)
+        self, operation: str, change: RowEdit, remarks: Sequence[str] = (), conversion: Conversion = "statement"
+    ) -> BoundEdit:
+        return BoundEdit(self.table, operation, change, self._queries, tuple(remarks), conversion)
 
     @property
     def _queries(self) -> Queries:
@@ -372,7 +372,7 @@ class MergeBuilder:
         The columns of the new rows that the table has.
     """
 
-    _bound: BoundChange
+    _bound: BoundEdit
     source_columns: tuple[str, ...]
 
     def __repr__(self) -> str:

@@ -37,9 +37,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.catalog.catalog_base import free_space_and_retry, retained
-from sleeper_nb.change.change import ATTEMPTS, ChangeReport, RowEditor
-from sleeper_nb.change.edit_list import EditList
-from sleeper_nb.change.quoted_values import quoting
+from sleeper_nb.edit.edit_list import EditList
+from sleeper_nb.edit.quoted_values import quoting
+from sleeper_nb.edit.row_editor import ATTEMPTS, ChangeReport, RowEditor
 from sleeper_nb.errors import Action, ConflictError, InvalidInput, NotFound, StateRuleBroken, StorageError
 from sleeper_nb.load.quarantine import noted_files
 from sleeper_nb.maintain.collect_garbage import (
