@@ -28,7 +28,7 @@ from sleeper_nb.errors import (
     StorageError,
 )
 from sleeper_nb.load import sources as loading
-from sleeper_nb.load.bulk_load import BulkLoad, ending_at_first
+from sleeper_nb.load.bulk_load import ending_at_first
 from sleeper_nb.load.conform import Difference, grouped, raise_first
 from sleeper_nb.load.data_columns import (
     DataColumn,
@@ -85,7 +85,7 @@ from sleeper_nb.report import counted
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table.configuring import check_fit
-from sleeper_nb.table.loading import is_bulk, is_by_spark, planned_load, sample, writer_of
+from sleeper_nb.table.load_work import LoadWork
 
 logger = logging.getLogger(__name__)
 
@@ -402,10 +402,10 @@ class _Load:
         As of `create_table`.
     tree
         The table's partitions, when they are not made of the data.
-    sources
-        The data; what can be read only once is read.
-    in_bulk
-        Whether they are loaded in bulk.
+    work
+        How the rows are loaded.
+    columns
+        Those of the data.
     """
 
     def __init__(
@@ -413,16 +413,12 @@ class _Load:
         tables: TableOpener,
         request: TableRequest,
         tree: PartitionTree | None,
-        sources: tuple[IngestSource, ...],
+        work: LoadWork,
         columns: tuple[DataColumn, ...],
-        *,
-        in_bulk: bool,
     ) -> None:
         self._tables, self._given_tree = tables, tree
         self._request = replace(request, choice=request.choice.for_columns(columns))
-        self._sources, self._in_bulk = sources, in_bulk
-        self._columns = columns
-        self._by_spark = in_bulk and is_by_spark(tables.components.engines, sources)
+        self._work, self._sources, self._columns = work, work.rows, columns
 
     @classmethod
     def of(
@@ -432,7 +428,7 @@ class _Load:
         check_named_columns(sources, matching, request.schema)
         if loading.is_spark(sources):
             columns = named(columns_of_arrow(schema_of_frame(sources)), matching)
-            return cls(tables, request, tree, sources, columns, in_bulk=True)
+            return cls(tables, request, tree, LoadWork.of(tables.components, sources, matching), columns)
         sources = materialised(sources)
         if request.schema is not None and not request.options.csv.header:
             matching = replace(matching, columns=matching.columns or request.schema.names)
@@ -440,7 +436,8 @@ class _Load:
         columns = named(found, matching)
         if request.schema is None:
             check_has_names(sources, columns or found, matching)
-        return cls(tables, request, tree, sources, columns, in_bulk=is_bulk(sources))
+        work = LoadWork.of(tables.components, sources, request.options.matching)
+        return cls(tables, request, tree, work, columns)
 
     def plan(self) -> CreatePlan:
         """Return what `run` would create; without row keys, the columns as possible keys."""
@@ -487,12 +484,12 @@ class _Load:
 
     def _planned(self, schema: Schema, settings: TableProperties) -> IngestPlan:
         """Return the plan of the load, with every difference of every source."""
-        if not self._in_bulk:
+        if not self._work.in_bulk:
             return self._planned_with(self._sample(schema), schema, settings, on_spark=False)
         try:
-            return self._planned_with(self._sample(schema), schema, settings, on_spark=self._by_spark)
+            return self._planned_with(self._sample(schema), schema, settings, on_spark=self._work.by_spark)
         except InvalidInput:  # what reads in bulk ends at the first row that does not fit
-            no_keys, on_spark = sample_of(schema.arrow.empty_table(), schema, 0), loading.is_spark(self._sources)
+            no_keys, on_spark = sample_of(schema.arrow.empty_table(), schema, 0), self._work.of_frame
             found = self._planned_with(no_keys, schema, settings, on_spark=on_spark)
             if not found.differences:
                 raise
@@ -503,16 +500,8 @@ class _Load:
     ) -> IngestPlan:
         tree = self._tree(schema, settings, sample)
         state = initial_state(schema, tree, CommitPoint(0, self._tables.components.clock.now()))
-        return planned_load(
-            self._tables.components.engines,
-            state,
-            self._tables.storage,
-            self._sources,
-            self._matching,
-            strategy=IngestSettings.of(settings).strategy,
-            on_spark=on_spark,
-            checks=self._checks_of(settings)(schema),
-        )
+        strategy, checks = IngestSettings.of(settings).strategy, self._checks_of(settings)(schema)
+        return self._work.plan(state, self._tables.storage, strategy, checks, on_spark=on_spark)
 
     def _differences_of_text(self, candidates: Sequence[KeyCandidate]) -> tuple[Difference, ...]:
         """Return what a load of text files with other keys would refuse; raise when one cannot be read.
@@ -520,7 +509,7 @@ class _Load:
         Files that are loaded in bulk are not read without keys.
         """
         key = next((each.column.name for each in candidates if each.fits), None)
-        if key is None or self._in_bulk:
+        if key is None or self._work.in_bulk:
             return ()
         files = [each for each in self._sources if isinstance(each, SourceFile) and each.format != "parquet"]
         schema = replace(self._request.choice, row_keys=(key,), sort_keys=()).schema(self._columns)
@@ -544,7 +533,7 @@ class _Load:
         """
         schema = self._schema()
         target = _target(self._tables, self._request, schema, _settings(self._tables, self._request, schema))
-        if self._in_bulk:
+        if self._work.in_bulk:
             self._run_in_bulk(schema, target)
             return target.store, ()
         with finishing(self._tables.components.progress) as progress:
@@ -564,18 +553,8 @@ class _Load:
             return store, read.notes_of_some
 
     def _run_in_bulk(self, schema: Schema, target: _Target) -> None:
-        store, of = target.store, self._tables.components
-        settings = IngestSettings.of(target.settings)
-        writer = writer_of(
-            of,
-            store.storage,
-            self._sources,
-            self._matching,
-            settings,
-            self._checks_of(target.settings),
-            by_spark=self._by_spark,
-        )
-        load = BulkLoad(store, self._sources, self._matching, writer)
+        store = target.store
+        load = self._work.bulk_load(store, IngestSettings.of(target.settings), self._checks_of(target.settings))
         with ending_at_first(self._sources):
             sample = self._sample(schema)
         tree = self._tree(schema, target.settings, sample)
@@ -640,7 +619,7 @@ class _Load:
         )
 
     def _candidates(self) -> Any:
-        if loading.is_spark(self._sources):
+        if self._work.of_frame:
             return key_candidates(first_rows(self._sources, LOOKED_AT), self._columns)
         return key_candidates(self._sources, self._columns)
 
@@ -654,9 +633,8 @@ class _Load:
         files = [source for source in self._sources if isinstance(source, SourceFile)]
         if len(files) == len(self._sources) and holds_keys(files, self._matching):
             return sample_of_parquet(files, schema, size, refuse=refuse)
-        if self._in_bulk:
-            engines = self._tables.components.engines
-            return sample(engines, self._sources, self._matching, schema, size, by_spark=self._by_spark)
+        if self._work.in_bulk:
+            return self._work.sample(schema, size)
         matching = replace(self._matching, list_lines=not refuse)
         rows = [loading.read_source(source, schema, matching) for source in self._sources]
         names = [key.name for key in schema.row_keys]

@@ -1,8 +1,4 @@
-"""Load rows into a table, in process or through Spark; a dry run returns the plan.
-
-On one machine Spark would only cost time and memory in a bulk load, so it loads its own DataFrames, and everything on a
-cluster.
-"""
+"""Load rows into a table, in process or through Spark (`LoadWork` says how); a dry run returns the plan."""
 
 from __future__ import annotations
 
@@ -11,45 +7,33 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from sleeper_nb.admin import property_files
 from sleeper_nb.arguments import described
-from sleeper_nb.engines.components import Components, Engines, OpenTable
-from sleeper_nb.engines.engine import TaskLoad
+from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import Action, EngineError, InvalidInput, NotFound, SleeperError
 from sleeper_nb.load import add_files as adding
 from sleeper_nb.load import ingest, sources
 from sleeper_nb.load.add_files import MovingRules
-from sleeper_nb.load.bulk_load import BulkLoad, LoadWriter, ThreadsWriter, WrittenLoad, ending_at_first
+from sleeper_nb.load.bulk_load import WrittenLoad, ending_at_first
 from sleeper_nb.load.data_columns import check_named_columns, materialised
-from sleeper_nb.load.ingest import IngestSettings, message_with, plan_ingest, plan_of_counts, remember_files
+from sleeper_nb.load.ingest import IngestSettings, message_with, plan_of_counts, remember_files
 from sleeper_nb.load.load_options import LoadOptions, Matching
 from sleeper_nb.load.load_report import AddFilesPlan, IngestPlan, LoadReport
 from sleeper_nb.load.quarantine import QuarantineFile, SortedOut, sort_out
-from sleeper_nb.load.row_checks import RowCheck
 from sleeper_nb.load.sorted_runs import RunFiles, unmerged_note
 from sleeper_nb.load.source_files import SourceFile, hidden_note
 from sleeper_nb.load.sources import IngestSource
 from sleeper_nb.load.split import (
-    KeySample,
     LeavesWanted,
-    SplitBefore,
-    holds_keys,
-    rows_of_parquet,
-    sample_of_files,
-    sample_of_parquet,
-    split_before,
 )
 from sleeper_nb.maintain.compaction_plan import StrategySettings, plan_compaction
-from sleeper_nb.maintain.service_lease import MAINTENANCE, held_lease
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.jobs import DoneBefore, JobKind, check_job_id
 from sleeper_nb.model.load_hints import for_table, name_table_in_hints
 from sleeper_nb.model.properties import INGEST_STRATEGY, SAVEPOINT_INTERVAL
-from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.progress import finishing
 from sleeper_nb.read import job_tracking
@@ -58,17 +42,10 @@ from sleeper_nb.report import counted
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.state_store.state_stores import open_state_store
 from sleeper_nb.storage.data_files import DataFileSettings
-from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.table.load_work import LoadEngine, LoadWork
 from sleeper_nb.versions.periodic_savepoints import save_after
 
 logger = logging.getLogger(__name__)
-
-LoadEngine = Literal["auto", "spark", "local"]
-
-BULK_BYTES = 256 * 2**20
-"""From this size on, ingested files are a bulk load."""
-_LEAST_ROW_BYTES = 8
-"""Bytes of a file in which a row of CSV or JSON takes at least, even compressed."""
 
 
 def load(
@@ -103,8 +80,8 @@ def load(
             return _remembered(table, rows, done, job_id).noted(note)
         settings = IngestSettings.of(table.properties)
         settings = settings if merge is None else replace(settings, merge=merge)
-        matching = options.matching
-        done = _load(table, rows, matching, settings, message=message, job_id=job_id, dry_run=dry_run, engine=engine)
+        work = LoadWork.of(table.components, rows, options.matching, engine)
+        done = _load(table, work, settings, message=message, job_id=job_id, dry_run=dry_run)
         return _remembered(table, rows, done, job_id).noted(note)
 
 
@@ -116,31 +93,24 @@ def _remembered(table: OpenTable, rows: Iterable[IngestSource], done: LoadReport
 
 def _load(
     table: OpenTable,
-    rows: Sequence[IngestSource],
-    matching: Matching,
+    work: LoadWork,
     settings: IngestSettings,
     *,
     message: str | None,
     job_id: str | None,
     dry_run: bool,
-    engine: LoadEngine | None,
 ) -> LoadReport:
-    in_bulk = engine is not None or is_bulk(rows)
-    by_spark = in_bulk and is_by_spark(table.components.engines, rows, engine or "auto")
     state = table.store.load()
-    check_named_columns(rows, matching, state.schema)
+    check_named_columns(work.rows, work.matching, state.schema)
     if dry_run:
-        plan = _plan(table, state, rows, matching, settings, in_bulk=in_bulk, by_spark=by_spark)
-        return _planned(table, plan, job_id)
-    if in_bulk:
-        how = "through Spark" if by_spark else "by threads"
-        logger.info("table %s: loading %s (%d bytes of files)", table.name, how, sources.bytes_of(rows))
+        return _planned(table, _plan(table, state, work, settings), job_id)
+    if work.in_bulk:
+        how = "through Spark" if work.by_spark else "by threads"
+        logger.info("table %s: loading %s (%d bytes of files)", table.name, how, sources.bytes_of(work.rows))
     notes = property_files.pending_settings(table.properties, state, table.name, table.properties_path)
     with name_table_in_hints(table.name):
-        if in_bulk:
-            loaded = _bulk_import(table, state, rows, matching, settings, message, job_id, by_spark=by_spark)
-        else:
-            loaded = _ingest(table, state.schema, rows, matching, settings, message, job_id)
+        add = _bulk_import if work.in_bulk else _ingest
+        loaded = add(table, state, work, settings, message, job_id)
     return _after_load(table, loaded, notes)
 
 
@@ -311,25 +281,14 @@ def _stores_of_all(table: OpenTable) -> dict[str, StateStore]:
     return stores
 
 
-def _plan(
-    table: OpenTable,
-    state: TableState,
-    rows: Sequence[IngestSource],
-    matching: Matching,
-    settings: IngestSettings,
-    *,
-    in_bulk: bool,
-    by_spark: bool,
-) -> IngestPlan:
-    strategy, on_spark = settings.strategy, sources.is_spark(rows)
-    engines, storage = table.components.engines, table.store.storage
-    checks = table.load_checks(state.schema)
-    plan = planned_load(engines, state, storage, rows, matching, strategy=strategy, on_spark=on_spark, checks=checks)
-    plan = replace(plan, through_spark=by_spark)
-    if in_bulk and plan.files:
-        writer = writer_of(table.components, storage, rows, matching, settings, table.load_checks, by_spark=by_spark)
-        plan = with_run_files(plan, writer.planned(state.schema, state.tree))
-    if in_bulk and not plan.differences and all(isinstance(each, SourceFile) for each in rows):
+def _plan(table: OpenTable, state: TableState, work: LoadWork, settings: IngestSettings) -> IngestPlan:
+    storage, checks = table.store.storage, table.load_checks(state.schema)
+    plan = work.plan(state, storage, settings.strategy, checks, on_spark=work.of_frame)
+    plan = replace(plan, through_spark=work.by_spark)
+    if work.in_bulk and plan.files:
+        writer = work.writer(storage, settings, table.load_checks)
+        plan = _with_run_files(plan, writer.planned(state.schema, state.tree))
+    if work.in_bulk and not plan.differences and all(isinstance(each, SourceFile) for each in work.rows):
         leaves = LeavesWanted.of(table.properties).leaves(state, plan.rows)
         if leaves > 1:
             plan = replace(plan, notes=(*plan.notes, f"the only leaf would be split into up to {leaves:,} first"))
@@ -338,7 +297,7 @@ def _plan(
     return replace(plan, differences=differences, requests=None if costs is None else costs.ingest(plan.files))
 
 
-def with_run_files(plan: IngestPlan, runs: RunFiles) -> IngestPlan:
+def _with_run_files(plan: IngestPlan, runs: RunFiles) -> IngestPlan:
     """Return the plan of a bulk load with its files when each sorted run becomes files, and what is said about them."""
     note = runs.note or unmerged_note(runs.expected)
     files = plan.files * max(1, runs.expected)
@@ -346,38 +305,20 @@ def with_run_files(plan: IngestPlan, runs: RunFiles) -> IngestPlan:
     return replace(plan, files=files, files_are_most=runs.expected > 1, notes=notes)
 
 
-def planned_load(
-    engines: Engines,
-    state: TableState,
-    storage: Storage,
-    rows: Sequence[IngestSource],
-    matching: Matching,
-    *,
-    strategy: str,
-    on_spark: bool,
-    checks: Sequence[RowCheck],
-) -> IngestPlan:
-    """Return the plan of a load; with `on_spark`, Spark looks at the rows, but does not compare their row keys."""
-    if not on_spark:
-        return plan_ingest(
-            state, storage, rows, strategy=strategy, through_spark=False, matching=matching, checks=checks
-        )
-    return engines.with_tasks.plan_load(state, rows, matching, strategy=strategy, checks=checks)
-
-
 def _ingest(
     table: OpenTable,
-    schema: Schema,
-    data: Sequence[IngestSource],
-    matching: Matching,
+    state: TableState,
+    work: LoadWork,
     settings: IngestSettings,
     message: str | None,
     job_id: str | None,
 ) -> LoadReport:
+    schema = state.schema
+
     def add() -> LoadReport:
         with finishing(table.components.progress) as progress:
             progress.update("reading")
-            read = sources.read_sources(data, schema, matching, checks=table.load_checks(schema))
+            read = sources.read_sources(work.rows, schema, work.matching, checks=table.load_checks(schema))
             progress.update(f"writing {counted(read.rows.num_rows, 'row')}")
             loaded = ingest.ingest_arrow(
                 table.store,
@@ -399,23 +340,18 @@ def _ingest(
 def _bulk_import(
     table: OpenTable,
     state: TableState,
-    data: Sequence[IngestSource],
-    matching: Matching,
+    work: LoadWork,
     settings: IngestSettings,
     message: str | None,
     job_id: str | None,
-    *,
-    by_spark: bool,
 ) -> LoadReport:
     of, store = table.components, table.store
 
     def add() -> LoadReport:
         with finishing(of.progress) as progress:
-            writer = writer_of(of, store.storage, data, matching, settings, table.load_checks, by_spark=by_spark)
-            wanted = LeavesWanted.of(table.properties)
-            load = BulkLoad(store, data, matching, writer)
-            with ending_at_first(data):
-                split = split_of(of.engines, store, state, data, wanted, matching, by_spark=by_spark)
+            load = work.bulk_load(store, settings, table.load_checks)
+            with ending_at_first(work.rows):
+                split = work.split(store, state, LeavesWanted.of(table.properties))
             loaded = load.imported(message=message, author=of.author, job_id=job_id, split=split, progress=progress)
             return replace(loaded, runs=load.runs_note, to_merge=_merging(table) if load.is_unmerged else None)
 
@@ -501,81 +437,3 @@ def _tracked(
     outcome: Callable[[], str] = str,
 ) -> LoadReport:
     return job_tracking.run_tracked(table.store, kind, job_id, table.components.author, add, began, outcome)
-
-
-# Bulk loads.
-
-
-def is_bulk(rows: Sequence[IngestSource]) -> bool:
-    return sources.is_spark(rows) or sources.bytes_of(rows) >= BULK_BYTES
-
-
-def is_by_spark(engines: Engines, rows: Sequence[IngestSource], engine: LoadEngine = "auto") -> bool:
-    """Return whether tasks of Spark load some data in bulk.
-
-    Raises
-    ------
-    InvalidInput
-        When this process should load a Spark DataFrame.
-    """
-    if engine == "local" and sources.is_spark(rows):
-        raise InvalidInput("rows of a Spark DataFrame are loaded by Spark", hint="leave out engine")
-    if engine == "auto":
-        return sources.is_spark(rows) or engines.with_tasks.on_cluster
-    return engine != "local"
-
-
-def writer_of(
-    of: Components,
-    storage: Storage,
-    rows: Sequence[IngestSource],
-    matching: Matching,
-    settings: IngestSettings,
-    checks: Callable[[Schema], Sequence[RowCheck]],
-    *,
-    by_spark: bool,
-) -> LoadWriter:
-    """Return what writes the files of a bulk load into a table's folder; `checks` are those of the table."""
-    if not by_spark:
-        return ThreadsWriter(storage, rows, matching, settings, checks, of.clock, of.progress)
-    is_maintained = settings.merge is None and _is_maintained(of)
-    return of.engines.with_tasks.writer(TaskLoad(storage, rows, matching, settings, checks, is_maintained))
-
-
-def _is_maintained(of: Components) -> bool:
-    """Return whether a process maintains the instance's tables, and so compacts them, as a service."""
-    return held_lease(of.catalog, MAINTENANCE, of.clock.now()) is not None
-
-
-def sample(
-    engines: Engines, rows: Sequence[IngestSource], matching: Matching, schema: Schema, size: int, *, by_spark: bool
-) -> KeySample:
-    """Return a sample of the row keys of what is loaded in bulk, which must be files or a Spark DataFrame."""
-    files = [source for source in rows if isinstance(source, SourceFile)]
-    if len(files) == len(rows) and holds_keys(files, matching):
-        return sample_of_parquet(files, schema, size)
-    if not by_spark:
-        return sample_of_files(files, schema, size, matching)
-    return engines.with_tasks.sample(rows, schema, size, matching)
-
-
-def split_of(
-    engines: Engines,
-    store: StateStore,
-    state: TableState,
-    rows: Sequence[IngestSource],
-    wanted: LeavesWanted,
-    matching: Matching,
-    *,
-    by_spark: bool,
-) -> SplitBefore | None:
-    """Return how the only leaf of a table is split before files are loaded; None when it is not.
-
-    Data in memory and Spark DataFrames are not sampled: to compute the rows of one twice could take twice as long.
-    """
-    files = [source for source in rows if isinstance(source, SourceFile)]
-    if len(files) < len(rows) or len(state.tree.leaves) > 1:
-        return None
-    is_parquet = all(file.format == "parquet" for file in files)
-    most = rows_of_parquet(files) if is_parquet else sources.bytes_of(files) // _LEAST_ROW_BYTES
-    return split_before(store, state, wanted, most, partial(sample, engines, rows, matching, by_spark=by_spark))

@@ -410,14 +410,13 @@ def test_a_load_that_is_committed_is_no_error_when_what_follows_fails(
 def test_loads_that_are_large_and_new_tables_follow_the_property(
     session: sl.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_loading, "is_bulk", lambda _: True)
+    monkeypatch.setattr("sleeper_nb.table.load_work.BULK_BYTES", 0)
     schema = sl.Schema({"key": "string"}, values={"x": "long"})
     table = session.create_table("t", schema, properties=LONG)
     assert table.ingest(rows_with(["a"] * 100, range(100))).snapshot.added_files > 1
     (tmp_path / "in").mkdir()
     for number in range(3):
         (tmp_path / "in" / f"{number}.csv").write_text("key,x\n" + "".join(f"{n:03d},{n}\n" for n in range(50)))
-    monkeypatch.setattr("sleeper_nb.session.creating.is_bulk", lambda _: True)
     created = session.create_table("new", str(tmp_path / "in"), row_keys=["key"], leaves=2, properties=LONG)
     assert len(created.inspect.files()) == 6
     assert created.scan().count() == 150

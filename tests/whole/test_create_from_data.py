@@ -599,7 +599,7 @@ class TestThroughSpark:
         assert not session.tables()
 
     def test_large_files_are_loaded_in_bulk(self, session, tmp_path, monkeypatch):
-        monkeypatch.setattr("sleeper_nb.table.loading.BULK_BYTES", 1)
+        monkeypatch.setattr("sleeper_nb.table.load_work.BULK_BYTES", 1)
         path = tmp_path / "x.csv"
         FRAME.to_csv(path, index=False)
         table = session.create_table("t", str(path), row_keys=["n"], leaves=3)
@@ -624,7 +624,7 @@ class TestLoadsInBulk:
 
     @pytest.fixture(autouse=True)
     def _large(self, monkeypatch):
-        monkeypatch.setattr("sleeper_nb.table.loading.BULK_BYTES", 1)
+        monkeypatch.setattr("sleeper_nb.table.load_work.BULK_BYTES", 1)
 
     @pytest.fixture(params=WAYS, ids="-".join)
     def way(self, request):
