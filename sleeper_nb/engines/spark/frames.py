@@ -53,6 +53,7 @@ from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
 logger = logging.getLogger(__name__)
 
@@ -354,19 +355,23 @@ def of_arrow(spark: SparkSession, rows: pa.Table) -> DataFrame:
     return spark.createDataFrame(rows if rows.num_rows else rows.schema.empty_table())
 
 
-def as_arrow_has_it(rows: DataFrame) -> DataFrame:
-    """Return rows with the texts of values for which Spark gives Arrow no type, such as intervals of months."""
+def arrow_lacks(kind: DataType) -> bool:
+    """Return whether Arrow has no type for one of Spark, such as intervals of months."""
     from pyspark.errors import PySparkTypeError
-    from pyspark.sql import functions as f
     from pyspark.sql.pandas.types import to_arrow_type
 
-    texts = []
-    for field in rows.schema.fields:
-        try:
-            to_arrow_type(field.dataType, timezone="UTC")
-            texts.append(False)
-        except PySparkTypeError:
-            texts.append(True)
+    try:
+        to_arrow_type(kind, timezone="UTC")
+    except PySparkTypeError:
+        return True
+    return False
+
+
+def as_arrow_has_it(rows: DataFrame) -> DataFrame:
+    """Return rows with the texts of values for which Arrow has no type."""
+    from pyspark.sql import functions as f
+
+    texts = [arrow_lacks(field.dataType) for field in rows.schema.fields]
     if not any(texts):
         return rows
     numbered = rows.toDF(*(f"_{at}" for at in range(len(texts))))  # several columns can have one name

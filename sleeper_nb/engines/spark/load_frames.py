@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pyarrow as pa
 
-from sleeper_nb.engines.spark.frames import columns_text, hand_over_keys, of_arrow, schema_for_spark
+from sleeper_nb.engines.spark.frames import arrow_lacks, columns_text, hand_over_keys, of_arrow, schema_for_spark
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
-from sleeper_nb.errors import InvalidInput, first_line
+from sleeper_nb.errors import InvalidInput
 from sleeper_nb.load.casts import JUDGED
 from sleeper_nb.load.conform import Conformed, Difference, RawColumns, compare, conform, grouped, no_place
 from sleeper_nb.load.file_formats import BATCH_ROWS, RowGroups, pieces_of, pieces_to_read
@@ -32,6 +32,7 @@ from sleeper_nb.load.sources import IngestSource, InMemory, is_spark, read_sourc
 from sleeper_nb.load.split import KeySample, some_of
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.model.state import TableState
 
 if TYPE_CHECKING:
@@ -73,19 +74,26 @@ def checked_frame(
 
 
 def spark_frame(sources: Sequence[IngestSource]) -> DataFrame:
-    """Return the DataFrame that sources are; callers ask `is_spark` first."""
+    """Return the DataFrame that sources are; callers ask `is_spark` first.
+
+    `InvalidInput` when it has a column for which Arrow, in which all rows are loaded, has no type.
+    """
     (source,) = sources
     assert isinstance(source, InMemory)  # noqa: S101 - no file is a DataFrame
-    return source.data  # type: ignore[no-any-return]
+    frame: DataFrame = source.data
+    lacking = next((field for field in frame.schema.fields if arrow_lacks(field.dataType)), None)
+    if lacking is not None:
+        kind = lacking.dataType.simpleString()
+        raise InvalidInput(
+            f"column {lacking.name!r} cannot be loaded: Arrow has no type for Spark's {kind}",
+            hint=f"cast it to text first: CAST({quoted_name(lacking.name, '`')} AS string)",
+        )
+    return frame
 
 
 def schema_of_frame(sources: Sequence[IngestSource]) -> pa.Schema:
-    """Return the Arrow schema of a Spark DataFrame, of which no row is computed; raise if Arrow lacks a type of it."""
-    try:
-        return spark_frame(sources).limit(0).toArrow().schema
-    except TypeError as error:  # PySpark's own errors are of this class too
-        hint = "cast the column to text first: CAST(c AS string)"
-        raise InvalidInput(f"a column of the data frame cannot be loaded: {first_line(error)}", hint=hint) from error
+    """Return the Arrow schema of a Spark DataFrame, of which no row is computed."""
+    return spark_frame(sources).limit(0).toArrow().schema
 
 
 def first_rows(sources: Sequence[IngestSource], rows: int) -> tuple[InMemory, ...]:

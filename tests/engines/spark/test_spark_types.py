@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +164,21 @@ def test_intervals_of_months_arrive_as_their_texts(session: sl.Session):
         months, "1 years 2 months", f"[{months}]", timedelta(days=1), 7,
     ]  # fmt: skip
     assert months in repr(result)
-    frame = session.sql(f"SELECT 1 AS k, {months} AS c", engine="spark").to_spark()
-    for load in (session.create_table, session.admin.plan_table):
-        with pytest.raises(sl.InvalidInput, match=r"a column of the data frame cannot be loaded: .*\nhint: cast"):
-            load("of_months", frame, row_keys=["k"])
+
+
+def test_a_column_without_a_type_in_arrow_is_refused_by_each_load(session: sl.Session):
+    frame = session.sql("SELECT 1 AS k, INTERVAL '1-2' YEAR TO MONTH AS c", engine="spark").to_spark()
+    table = session.create_table("known", sl.Schema({"k": "int"}, values={"c": "string"}))
+    loads = (
+        partial(session.create_table, "of_months", frame, row_keys=["k"]),
+        partial(session.admin.plan_table, "of_months", frame, row_keys=["k"]),
+        partial(table.ingest, frame),
+        partial(table.ingest, frame, dry_run=True),
+        partial(table.bulk_import, frame),
+    )
+    for load in loads:
+        with pytest.raises(sl.InvalidInput) as refused:
+            load()
+        message = "column 'c' cannot be loaded: Arrow has no type for Spark's interval year to month"
+        assert refused.value.message == message
+        assert str(refused.value.hint).startswith("cast it to text first: CAST(`c` AS string)")
