@@ -1,1 +1,1 @@
-"""Changes of rows as values; from an edit list to deletion vectors, new files and one commit; purges."""
+"""Edits of rows as values; from an edit list to deletion vectors, new files and one commit; purges."""

@@ -1,4 +1,4 @@
-"""Changes of rows as values: which rows of a table are deleted, updated, merged or replaced, and by what.
+"""Edits of rows as values: which rows of a table are deleted, updated, merged or replaced, and by what.
 
 The methods of a table build them, and SQL is parsed into them; an engine finds the rows. An expression is a part of
 what the user wrote, a column of the new rows, or a Python value.
@@ -275,7 +275,7 @@ class OverwriteRows:
 
 
 RowEdit = DeleteRows | UpdateRows | MergeRows | OverwriteRows
-"""What changes or deletes rows."""
+"""An edit of rows. Rows that differ between two versions are changes (`sleeper_nb.changes`)."""
 
 
 def conditions_of(change: RowEdit) -> tuple[Slice, ...]:

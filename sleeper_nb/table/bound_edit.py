@@ -114,7 +114,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundEdit:
-    """A change of rows of one table, ready to run.
+    """An edit of rows of one table, ready to run.
 
     Parameters
     ----------

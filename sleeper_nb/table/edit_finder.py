@@ -1,4 +1,4 @@
-"""Make the edit list of a change of rows: ask an engine for places and values, check them, count.
+"""Make the edit list of an edit of rows: ask an engine for places and values, check them, count.
 
 The engine decides which rows meet a condition and what a value is. Here is decided what follows: which clause of a
 merge counts, which rows go and come, and what is refused. Nothing is written.

@@ -1,4 +1,4 @@
-"""What the methods of a table that change rows stand for: a change as a value, with its parameters and rows.
+"""What the methods of a table that change rows stand for: an edit as a value, with its parameters and rows.
 
 `MergeBuilder` says clause by clause what a merge does, with the names that delta-rs gives the clauses.
 """
