@@ -26,7 +26,7 @@ from typing import Any
 from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.processing import AGGREGATIONS, ALL_OTHERS, DELETE_COLUMN, FILTERS, DataProcessing
 from sleeper_nb.model.properties import STATISTICS
-from sleeper_nb.model.schema import Check, Field, FieldType, Member, Schema
+from sleeper_nb.model.schema import Check, Field, Fields, FieldType, Member, Schema, fields_of
 from sleeper_nb.model.statistics import StatisticsColumns, can_have_statistics
 
 _OWN = "leave it out to read the version with its own schema"
@@ -126,6 +126,34 @@ class SetUniqueKeys:
 FieldAlteration = AddColumn | RenameColumn | DropColumn | AddMember | WidenColumn
 RuleAlteration = SetDefault | SetNotNull | SetComment | AddCheck | DropCheck | SetUniqueKeys
 SchemaAlteration = FieldAlteration | RuleAlteration
+
+
+def additions(columns: Fields) -> list[SchemaAlteration]:
+    """Return the changes that add columns, and fields to structs: ``{"note": "string?", "address.zip": "string?"}``."""
+    if not isinstance(columns, Mapping):
+        return [AddColumn(field) for field in fields_of(columns)]
+    changes: list[SchemaAlteration] = []
+    for path, text in columns.items():
+        parent, dot, name = path.rpartition(".") if isinstance(path, str) else ("", "", path)
+        (field,) = fields_of({name: text})
+        changes.append(AddMember(parent, _member(path, field)) if dot else AddColumn(field))
+    return changes
+
+
+def _member(path: str, field: Field) -> Member:
+    if field.default is not None or field.comment is not None:
+        what = "a comment" if field.default is None else "a default"
+        raise InvalidInput(f"{path!r} cannot have {what}: it is a field of a struct", hint="leave it out")
+    return Member(field.name, field.type, field.nullable)
+
+
+def in_order(changes: Iterable[SchemaAlteration]) -> list[SchemaAlteration]:
+    """Return changes in the order in which one commit makes them: drops first, so that a name can be used again."""
+    order = (
+        (DropCheck,), (DropColumn,), (RenameColumn,), (AddColumn, AddMember), (WidenColumn,), (SetDefault,),
+        (SetNotNull,), (AddCheck,), (SetComment,), (SetUniqueKeys,),
+    )  # fmt: skip
+    return sorted(changes, key=lambda each: next(at for at, kinds in enumerate(order) if isinstance(each, kinds)))
 
 
 def evolved(schema: Schema, changes: Iterable[SchemaAlteration], schema_id: int) -> Schema:

@@ -25,6 +25,21 @@ from sleeper_nb.load.data_columns import DataColumn, SchemaChoice, columns_of_ar
 from sleeper_nb.load.load_report import IngestPlan, LoadReport
 from sleeper_nb.load.sources import InMemory
 from sleeper_nb.maintain.system_tables import MARK
+from sleeper_nb.model.evolution import (
+    AddCheck,
+    AddColumn,
+    AddMember,
+    DropCheck,
+    DropColumn,
+    RenameColumn,
+    SchemaAlteration,
+    SetComment,
+    SetDefault,
+    SetNotNull,
+    SetUniqueKeys,
+    WidenColumn,
+    in_order,
+)
 from sleeper_nb.model.load_hints import for_change
 from sleeper_nb.model.schema import Check, Field, FieldType, Schema, free_check_name
 from sleeper_nb.model.snapshots import Snapshot
@@ -40,19 +55,12 @@ from sleeper_nb.sql.parameters import plain_value, unknown_parameter
 from sleeper_nb.sql.references import check_takes_no_notes
 from sleeper_nb.sql.statement import SqlText, Statement
 from sleeper_nb.sql.table_statements import (
-    AddedCheck,
-    AddedColumn,
-    AlteredColumn,
+    AlterClause,
     AlterTable,
-    ColumnAlteration,
     ColumnDefinition,
     CreateTable,
-    DroppedCheck,
-    DroppedColumn,
     NewTableName,
-    RenamedColumn,
     SetProperties,
-    UniqueKeys,
 )
 from sleeper_nb.sql.writes import (
     CallProcedure,
@@ -62,7 +70,7 @@ from sleeper_nb.sql.writes import (
     TruncateTable,
     WritingStatement,
 )
-from sleeper_nb.table import Table
+from sleeper_nb.table import Table, configuring
 from sleeper_nb.table.bound_edit import BoundEdit
 
 if TYPE_CHECKING:
@@ -267,7 +275,7 @@ class SqlWriter:
         """Return the keys, and the types of some columns, of a table whose other columns are as in its query."""
         keys = [found(key, names, " of the query", self._text) for key in create.row_keys]
         sort = [found(key, names, " of the query", self._text) for key in create.sort_keys]
-        types = {each.name.text: _nullable_type(each) for each in create.columns if each.type}
+        types = {each.name.text: each.nullable_type for each in create.columns if each.type}
         return SchemaChoice(tuple(keys), tuple(sort), types)
 
     def _defaults(self, create: CreateTable) -> dict[str, Any]:
@@ -301,70 +309,48 @@ class SqlWriter:
     # Tables.
 
     def _alter(self, alter: AlterTable) -> Report:
-        table = self._table(alter.table)
         match alter.change:
             case NewTableName(to):
                 self._check_real_run("RENAME TO")
                 with self._placed(to):
-                    return self.session.rename_table(table.name, to.text)
+                    return self.session.rename_table(self._opened(alter.table).name, to.text)
             case SetProperties(changes):
                 self._check_real_run("TBLPROPERTIES")
-                return table.set_properties(dict(changes))
-            case changes:
-                return self._alter_columns(table, changes)
+                return self._table(alter.table).set_properties(dict(changes))
+            case clauses:
+                return self._alter_schema(self._opened(alter.table), clauses)
 
-    def _alter_columns(self, table: Table, changes: Sequence[ColumnAlteration]) -> Report:
-        """Change columns and checks in one commit."""
-        options: dict[str, Any] = {}
-        names, where = table.schema.names, f" of table {table.name!r}"
-        known = {name.casefold() for name in names}
-        for change in changes:
-            match change:
-                case AddedColumn(column, if_not_exists):
-                    if not (if_not_exists and column.name.text.casefold() in known):
-                        options.setdefault("add_columns", {})[column.name.text] = self._added(column)
-                case RenamedColumn(name, to):
-                    options.setdefault("rename_columns", {})[found(name, names, where, self._text)] = to.text
-                case DroppedColumn(name, if_exists):
-                    if not (if_exists and name.text.casefold() not in known):
-                        options.setdefault("drop_columns", []).append(found(name, names, where, self._text))
-                case AlteredColumn(name, what, value):
-                    option, new = self._altered(what, value)
-                    options.setdefault(option, {})[found(name, names, where, self._text)] = new
-                case AddedCheck(name, condition):
-                    checks = options.setdefault("checks", {})
-                    name = name or free_check_name([*checks, *(each.name for each in table.schema.checks)])
-                    if name in checks:
-                        hint = "write two statements, so that their order is clear"
-                        raise InvalidInput(f"check {name!r} is in two clauses", hint=hint)
-                    checks[name] = condition
-                case DroppedCheck(name, if_exists):
-                    if not if_exists or any(each.name == name.text for each in table.schema.checks):
-                        options.setdefault("checks", {})[name.text] = None
-                case UniqueKeys(unique):
-                    options["unique_keys"] = unique
-        if not options:
+    def _alter_schema(self, table: OpenTable, clauses: Sequence[AlterClause]) -> Report:
+        """Change columns and rules in one commit."""
+        schema = table.store.load().schema
+        alterations = tuple(self._alterations(schema, f" of table {table.name!r}", clauses))
+        _check_checks_once(alterations)
+        if not alterations:
             return _line(f"table {table.name} has these columns already; nothing was changed")
-        return table.alter(**options, dry_run=self.dry_run)
+        return configuring.alter(table, in_order(alterations), dry_run=self.dry_run, message=None)
 
-    def _altered(self, what: str, value: Constant) -> tuple[str, Any]:
-        """Return the option of `Table.alter` that changes a column, and its value."""
-        match what:
-            case "type":
-                return "types", value
-            case "default":
-                return "defaults", self._value(value)
-            case "comment":
-                return "comments", value or None
-            case _:
-                return "not_null", what == "not null"
-
-    def _added(self, column: ColumnDefinition) -> Any:
-        if not column.type:
-            raise self._error(
-                f"column {column.name.text!r} has no type", f"write ADD COLUMN {column.name} INT", column.name
-            )
-        return self._definition(column)
+    def _alterations(self, schema: Schema, where: str, clauses: Sequence[AlterClause]) -> Iterator[SchemaAlteration]:
+        """Yield what clauses do to a schema, with the names that it has, in any case, and the values of parameters."""
+        known, checks = {name.casefold() for name in schema.names}, {each.name for each in schema.checks}
+        for clause in clauses:
+            default = self._value(clause.default)
+            match clause.alteration:
+                case AddColumn(added) as add:
+                    if not (clause.is_optional and added.name.casefold() in known):
+                        yield replace(add, field=replace(added, default=default))
+                case AddCheck(check):
+                    named = check if clause.names else replace(check, name=free_check_name(checks))
+                    checks.add(named.name)
+                    yield AddCheck(named)
+                case DropCheck(name) if clause.is_optional and name not in checks:
+                    continue
+                case DropColumn(name) if clause.is_optional and name.casefold() not in known:
+                    continue
+                case AddMember() | DropCheck() | SetUniqueKeys() as change:
+                    yield change
+                case change:
+                    name = found(clause.names[0], schema.names, where, self._text)
+                    yield _of_column(change, name, default)
 
     def _definition(self, column: ColumnDefinition) -> Any:
         return _definition(column, self._value(column.default))
@@ -470,6 +456,31 @@ def _line(text: str) -> Answer:
     return Answer(Grid((), (), footer=text))
 
 
+def _of_column(
+    change: RenameColumn | DropColumn | WidenColumn | SetDefault | SetNotNull | SetComment, name: str, default: Any
+) -> SchemaAlteration:
+    """Return a change of a column by the name that the column has, and with its default."""
+    match change:
+        case WidenColumn():
+            return replace(change, path=name)
+        case SetDefault():
+            return SetDefault(name, default)
+        case _:
+            return replace(change, name=name)
+
+
+def _check_checks_once(alterations: Sequence[SchemaAlteration]) -> None:
+    """Raise when two clauses are about one check."""
+    seen: set[str] = set()
+    for each in alterations:
+        if isinstance(each, AddCheck | DropCheck):
+            name = each.check.name if isinstance(each, AddCheck) else each.name
+            if name in seen:
+                hint = "write two statements, so that their order is clear"
+                raise InvalidInput(f"check {name!r} is in two clauses", hint=hint)
+            seen.add(name)
+
+
 # The columns that a statement names, in any case, as SQL does.
 
 
@@ -534,7 +545,7 @@ def _new_schema(
 
 def _definition(column: ColumnDefinition, default: Any) -> Any:
     """Return a column as a schema says it: its type, ``double?`` when it may be NULL; with a default and a comment."""
-    text = _nullable_type(column)
+    text = column.nullable_type
     extra = {"default": default, "comment": column.comment or None}
     given = {name: value for name, value in extra.items() if value is not None}
     return {"type": text, **given} if given else text
@@ -581,10 +592,6 @@ def _columns_to_load(rows: RowsToLoad | DataFrame) -> tuple[DataColumn, ...]:
     if isinstance(rows, RowsToLoad):
         return columns_of_arrow(rows.schema)
     return columns_of_arrow(schema_of_frame((InMemory(rows),)))
-
-
-def _nullable_type(column: ColumnDefinition) -> str:
-    return column.type if column.not_null else f"{column.type}?"
 
 
 def _of_key(defined: Any) -> Any:

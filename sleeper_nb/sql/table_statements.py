@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.sql_values import Name, QueryPart
 from sleeper_nb.sql.grammar import Constant, StatementReader, begins_query, opens_query
 from sleeper_nb.sql.tokens import skip_brackets
+
+if TYPE_CHECKING:
+    from sleeper_nb.model.evolution import SchemaAlteration
 
 _HINT: Final = "write CREATE TABLE t ROW KEYS (a) [SORT KEYS (b)] [SPLITS (…)] [WITH (property = value)] AS SELECT …"
 _COLUMN_HINT: Final = "write CREATE TABLE t (a STRING, n INT NOT NULL) ROW KEYS (a)"
@@ -18,7 +20,7 @@ _AFTER_TYPE: Final = frozenset({
     ",", ")", "NOT", "NULL", "DEFAULT", "COMMENT", "CHECK", "PRIMARY", "UNIQUE", "REFERENCES", "GENERATED",
     "CONSTRAINT", "COLLATE", "USING", "FIRST", "AFTER",
 })  # fmt: skip
-_DEFAULT_HINT: Final = "a default is a constant: write DEFAULT 0 or DEFAULT 'none'"
+DEFAULT_HINT: Final = "a default is a constant: write DEFAULT 0 or DEFAULT 'none'"
 _INSTEAD: Final = {
     "PARTITIONED": "ROW KEYS and SPLITS say how a table is partitioned",
     "CLUSTERED": "write ROW KEYS (…), and SPLITS n for the number of leaf partitions",
@@ -54,6 +56,11 @@ class ColumnDefinition:
     not_null: bool = False
     default: Constant = None
     comment: str = ""
+
+    @property
+    def nullable_type(self) -> str:
+        """Its type as a schema says it: ``double?`` when it may be NULL."""
+        return self.type if self.not_null else f"{self.type}?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,23 +161,23 @@ def _with_columns(reader: StatementReader, table: CreateTable) -> CreateTable:
     reader.expect("(", hint=_COLUMN_HINT)
     while not columns or reader.skip(","):
         if reader.word in {"PRIMARY", "UNIQUE", "FOREIGN"}:
-            raise _key_refused(reader)
-        check = _check(reader)
+            raise key_refused(reader)
+        check = read_check(reader)
         if check is None:
-            columns.append(_column(reader))
+            columns.append(read_column(reader))
         else:
             checks.append(check)
     reader.expect(")", hint=_COLUMN_HINT)
     return replace(table, columns=tuple(columns), checks=tuple(checks))
 
 
-def _check(reader: StatementReader) -> tuple[str, str] | None:
+def read_check(reader: StatementReader) -> tuple[str, str] | None:
     """Read ``[CONSTRAINT name] CHECK (condition)``: its name and condition; None for anything else."""
     name = ""
     if reader.skip("CONSTRAINT"):
         name = reader.read_name("a constraint", _COLUMN_HINT).text
         if reader.word in {"PRIMARY", "UNIQUE", "FOREIGN"}:
-            raise _key_refused(reader)
+            raise key_refused(reader)
         if not reader.spells("CHECK"):
             raise reader.error("CHECK is expected", "write CONSTRAINT name CHECK (condition)")
     if not reader.skip("CHECK"):
@@ -182,10 +189,10 @@ def _check(reader: StatementReader) -> tuple[str, str] | None:
     return name, condition[1:-1].strip()
 
 
-def _column(reader: StatementReader) -> ColumnDefinition:
+def read_column(reader: StatementReader) -> ColumnDefinition:
     """Read ``name TYPE [NOT NULL] [DEFAULT x] [COMMENT '…']``."""
     column = ColumnDefinition(reader.read_path("a column", _COLUMN_HINT))
-    column = replace(column, type=_type(reader))
+    column = replace(column, type=read_type(reader))
     given = set[str]()
     while not reader.is_at_end and reader.word not in {",", ")"}:
         at, word = reader.offset, reader.word
@@ -196,7 +203,7 @@ def _column(reader: StatementReader) -> ColumnDefinition:
     return column
 
 
-def _type(reader: StatementReader) -> str:
+def read_type(reader: StatementReader) -> str:
     return " ".join(_type_as_written(reader).split())
 
 
@@ -228,11 +235,11 @@ def _with_option(reader: StatementReader, column: ColumnDefinition) -> ColumnDef
     if reader.skip("NULL"):
         return replace(column, not_null=False)
     if reader.skip("DEFAULT"):
-        return replace(column, default=reader.read_literal(_DEFAULT_HINT))
+        return replace(column, default=reader.read_literal(DEFAULT_HINT))
     if reader.skip("COMMENT"):
         return replace(column, comment=reader.read_text("a comment", "write COMMENT 'miles'"))
     if reader.word in {"PRIMARY", "UNIQUE", "REFERENCES"}:
-        raise _key_refused(reader)
+        raise key_refused(reader)
     if reader.word == "CHECK":
         raise reader.error(
             "CHECK is expected after the columns,", "write it after a comma: (n INT, CHECK (n > 0))", reader.offset
@@ -242,7 +249,7 @@ def _with_option(reader: StatementReader, column: ColumnDefinition) -> ColumnDef
     raise reader.error(f"a column has no {token.text!r}", _COLUMN_HINT, reader.offset)
 
 
-def _key_refused(reader: StatementReader) -> InvalidInput:
+def key_refused(reader: StatementReader) -> InvalidInput:
     """Return the error of a promise about keys that others have: ``PRIMARY KEY``, ``UNIQUE (a)``, ``REFERENCES``."""
     word = {"PRIMARY": "PRIMARY KEY", "FOREIGN": "FOREIGN KEY"}.get(reader.word, reader.word)
     hint = _UNIQUE_KEYS if reader.word in {"PRIMARY", "UNIQUE"} else "leave it out: tables do not check each other"
@@ -277,7 +284,7 @@ def _with_clause(reader: StatementReader, table: CreateTable) -> CreateTable:
             )
         return table
     if word in {"PRIMARY", "UNIQUE"}:
-        raise _key_refused(reader)
+        raise key_refused(reader)
     if word in _INSTEAD:
         raise reader.error(f"CREATE TABLE takes no {word}", _INSTEAD[word], at)
     raise reader.error("AS and a query are expected", _HINT)
@@ -339,75 +346,30 @@ def _property_name(reader: StatementReader, hint: str) -> str:
 
 # ALTER TABLE
 
-_ALTER_HINT: Final = (
+ALTER_HINT: Final = (
     "write ALTER TABLE t ADD COLUMN a INT, RENAME COLUMN b TO c, DROP COLUMN d, ALTER COLUMN e TYPE BIGINT, "
     "ADD UNIQUE KEYS"
 )
-_ALTER_COLUMN_HINT: Final = (
-    "write ALTER COLUMN a TYPE BIGINT, SET DEFAULT 0, DROP DEFAULT, SET NOT NULL or COMMENT 'text'"
-)
 
 
 @dataclass(frozen=True, slots=True)
-class AddedColumn:
-    """``ADD COLUMN a INT``; nothing happens when it exists, with `if_not_exists`."""
-
-    column: ColumnDefinition
-    if_not_exists: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RenamedColumn:
-    """``RENAME COLUMN a TO b``."""
-
-    name: Name
-    to: Name
-
-
-@dataclass(frozen=True, slots=True)
-class DroppedColumn:
-    """``DROP COLUMN a``; nothing happens when there is none, with `if_exists`."""
-
-    name: Name
-    if_exists: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class AlteredColumn:
-    """``ALTER COLUMN a …``: a type, a default, a comment, or whether it may be null.
+class AlterClause:
+    """One clause of ``ALTER TABLE``: what it does to the schema, with names as written.
 
     Parameters
     ----------
-    value
-        The new type, constant or comment; None drops a default, as "" does a comment.
+    names
+        The column or the check that it names, and where; of a renamed column, both names. Empty for one without a name.
+    default
+        The constant after DEFAULT of ``ADD COLUMN`` or ``SET DEFAULT``, which the alteration lacks.
+    is_optional
+        Whether nothing happens when what it names exists, or is gone, already.
     """
 
-    name: Name
-    what: Literal["type", "default", "comment", "not null", "null"]
-    value: Constant = None
-
-
-@dataclass(frozen=True, slots=True)
-class AddedCheck:
-    """``ADD [CONSTRAINT name] CHECK (condition)``."""
-
-    name: str
-    condition: str
-
-
-@dataclass(frozen=True, slots=True)
-class DroppedCheck:
-    """``DROP CONSTRAINT name``."""
-
-    name: Name
-    if_exists: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class UniqueKeys:
-    """``ADD UNIQUE KEYS`` and ``DROP UNIQUE KEYS``: whether no two rows may have the same row keys."""
-
-    unique: bool
+    alteration: SchemaAlteration
+    names: tuple[Name, ...] = ()
+    default: Constant = None
+    is_optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,22 +386,19 @@ class SetProperties:
     changes: tuple[tuple[str, str | None], ...]
 
 
-ColumnAlteration = AddedColumn | RenamedColumn | DroppedColumn | AlteredColumn | AddedCheck | DroppedCheck | UniqueKeys
-
-
 @dataclass(frozen=True, slots=True)
 class AlterTable:
     """A statement that changes a table: its columns, all in one commit; or its name, or its properties."""
 
     table: Name
-    change: tuple[ColumnAlteration, ...] | NewTableName | SetProperties
+    change: tuple[AlterClause, ...] | NewTableName | SetProperties
 
 
 def read_alter_table(reader: StatementReader) -> AlterTable | None:
     """Read ``ALTER TABLE …``; None for anything else that is altered."""
     if not reader.skip("ALTER", "TABLE"):
         return None
-    table = reader.read_table(_ALTER_HINT)
+    table = reader.read_table(ALTER_HINT)
     if reader.skip("RENAME", "TO"):
         new = NewTableName(reader.read_name("a table", "write RENAME TO u"))
         _expect_alone(reader)
@@ -448,12 +407,9 @@ def read_alter_table(reader: StatementReader) -> AlterTable | None:
         properties = _property_changes(reader)
         _expect_alone(reader)
         return AlterTable(table, properties)
-    changes = [*_clause(reader)]
-    while reader.skip(","):
-        changes += _clause(reader)
-    reader.expect_end(_ALTER_HINT)
-    _check_order(reader, changes)
-    return AlterTable(table, tuple(changes))
+    from sleeper_nb.sql.alter_clauses import read_clauses  # heavy: the types of columns bring pyarrow
+
+    return AlterTable(table, read_clauses(reader))
 
 
 def _expect_alone(reader: StatementReader) -> None:
@@ -461,7 +417,7 @@ def _expect_alone(reader: StatementReader) -> None:
         raise reader.error(
             "this is changed by a commit of its own", "write another statement for the rest", reader.offset
         )
-    reader.expect_end(_ALTER_HINT)
+    reader.expect_end(ALTER_HINT)
 
 
 def _property_changes(reader: StatementReader) -> SetProperties:
@@ -472,106 +428,3 @@ def _property_changes(reader: StatementReader) -> SetProperties:
     hint = "write UNSET TBLPROPERTIES (name)"
     names = reader.read_list(lambda: _property_name(reader, hint), hint)
     return SetProperties(tuple((name, None) for name in names))
-
-
-def _clause(reader: StatementReader) -> Iterator[ColumnAlteration]:
-    """Read one clause; one that lists several columns makes several changes."""
-    if reader.skip("ADD"):
-        yield from _added(reader)
-    elif reader.skip("RENAME"):
-        reader.skip("COLUMN")
-        old = reader.read_name("a column", _ALTER_HINT)
-        reader.expect("TO", hint="write RENAME COLUMN a TO b")
-        yield RenamedColumn(old, reader.read_name("a column", _ALTER_HINT))
-    elif reader.skip("DROP"):
-        yield from _dropped(reader)
-    elif reader.skip("ALTER"):
-        reader.skip("COLUMN")
-        yield _changed(reader)
-    else:
-        raise reader.error("ADD, RENAME, DROP or ALTER is expected", _ALTER_HINT)
-
-
-def _added(reader: StatementReader) -> Iterator[ColumnAlteration]:
-    if reader.skip("UNIQUE", "KEYS"):
-        yield UniqueKeys(unique=True)
-        return
-    if reader.word in {"PRIMARY", "UNIQUE", "FOREIGN"}:
-        raise _key_refused(reader)
-    check = _check(reader)
-    if check is not None:
-        yield AddedCheck(*check)
-        return
-    _ = reader.skip("COLUMN") or reader.skip("COLUMNS")
-    if_not_exists = reader.skip("IF", "NOT", "EXISTS")
-    if reader.spells("("):
-        for column in reader.read_list(lambda: _column(reader), _ALTER_HINT):
-            yield AddedColumn(column, if_not_exists)
-    else:
-        yield AddedColumn(_column(reader), if_not_exists)
-
-
-def _dropped(reader: StatementReader) -> Iterator[ColumnAlteration]:
-    if reader.skip("UNIQUE", "KEYS"):
-        yield UniqueKeys(unique=False)
-        return
-    if reader.skip("CONSTRAINT"):
-        if_exists = reader.skip("IF", "EXISTS")
-        yield DroppedCheck(reader.read_name("a constraint", "write DROP CONSTRAINT name"), if_exists)
-        return
-    _ = reader.skip("COLUMN") or reader.skip("COLUMNS")
-    if_exists = reader.skip("IF", "EXISTS")
-    several = reader.spells("(")
-    names = reader.read_names("a column", _ALTER_HINT) if several else (reader.read_name("a column", _ALTER_HINT),)
-    yield from (DroppedColumn(name, if_exists) for name in names)
-
-
-def _changed(reader: StatementReader) -> AlteredColumn:
-    column = reader.read_path("a column", _ALTER_COLUMN_HINT)
-    if reader.skip("TYPE") or reader.skip("SET", "DATA", "TYPE") or reader.skip("SET", "TYPE"):
-        kind = _type(reader)
-        if not kind:
-            raise reader.error("a type is expected", _ALTER_COLUMN_HINT)
-        return AlteredColumn(column, "type", kind)
-    if reader.skip("SET", "DEFAULT"):
-        return AlteredColumn(column, "default", reader.read_literal(_DEFAULT_HINT))
-    if reader.skip("DROP", "DEFAULT"):
-        return AlteredColumn(column, "default")
-    if reader.skip("SET", "NOT", "NULL"):
-        return AlteredColumn(column, "not null")
-    if reader.skip("DROP", "NOT", "NULL"):
-        return AlteredColumn(column, "null")
-    if reader.skip("COMMENT"):
-        return AlteredColumn(column, "comment", reader.read_text("a comment", _ALTER_COLUMN_HINT))
-    raise reader.error("what to change is expected", _ALTER_COLUMN_HINT)
-
-
-def _check_order(reader: StatementReader, changes: list[ColumnAlteration]) -> None:
-    """Raise when the order of the clauses matters: one commit drops columns first, then renames, then adds them."""
-    steps = [_step(change) for change in changes]
-    is_in_order = steps == sorted(steps)
-    named: set[str] = set()
-    for change in changes:
-        for name in _names(change):
-            key = name.text.casefold()
-            if key in named and not (is_in_order and isinstance(change, AddedColumn)):
-                problem = f"column {name.text!r} is in two clauses"
-                raise reader.error(problem, "write two statements, so that their order is clear", name.at)
-            named.add(key)
-
-
-def _step(change: ColumnAlteration) -> int:
-    order = (DroppedColumn, DroppedCheck), (RenamedColumn,), (AddedColumn,), (AlteredColumn,), (AddedCheck, UniqueKeys)
-    return next(step for step, kinds in enumerate(order) if isinstance(change, kinds))
-
-
-def _names(change: ColumnAlteration) -> tuple[Name, ...]:
-    match change:
-        case AddedColumn(column):
-            return (column.name,)
-        case RenamedColumn(name, to):
-            return (name,) if name.text.casefold() == to.text.casefold() else (name, to)
-        case DroppedColumn(name) | AlteredColumn(name, _, _):
-            return (name,)
-        case _:
-            return ()

@@ -15,8 +15,6 @@ from sleeper_nb.engines.components import Components, Engines, OpenTable
 from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput, SleeperError, StorageError
 from sleeper_nb.maintain.findings import Finding
 from sleeper_nb.model.evolution import (
-    AddColumn,
-    AddMember,
     DropColumn,
     RenameColumn,
     SchemaAlteration,
@@ -27,7 +25,7 @@ from sleeper_nb.model.evolution import (
 from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
 from sleeper_nb.model.properties import EXPECT, STATISTICS, TABLE_SCHEMA, TableProperties, schema_line
 from sleeper_nb.model.property_guide import PropertyValue, list_values, table_values
-from sleeper_nb.model.schema import Check, Field, Fields, Member, Schema, fields_of
+from sleeper_nb.model.schema import Check, Schema
 from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import SetProcessing
@@ -141,25 +139,6 @@ def check_not_edited(table: OpenTable) -> None:
 
 def _is_edited(table: OpenTable) -> bool:
     return table.components.property_files.is_edited(table.entry.id)
-
-
-def additions(columns: Fields) -> list[SchemaAlteration]:
-    """Return the changes that add columns, and fields to structs: ``{"note": "string?", "address.zip": "string?"}``."""
-    if not isinstance(columns, Mapping):
-        return [AddColumn(field) for field in fields_of(columns)]
-    changes: list[SchemaAlteration] = []
-    for path, text in columns.items():
-        parent, dot, name = path.rpartition(".") if isinstance(path, str) else ("", "", path)
-        (field,) = fields_of({name: text})
-        changes.append(AddMember(parent, _member(path, field)) if dot else AddColumn(field))
-    return changes
-
-
-def _member(path: str, field: Field) -> Member:
-    if field.default is not None or field.comment is not None:
-        what = "a comment" if field.default is None else "a default"
-        raise InvalidInput(f"{path!r} cannot have {what}: it is a field of a struct", hint="leave it out")
-    return Member(field.name, field.type, field.nullable)
 
 
 def alter(table: OpenTable, changes: Sequence[SchemaAlteration], *, dry_run: bool, message: str | None) -> AlterReport:

@@ -32,6 +32,7 @@ from sleeper_nb.model.evolution import (
     SetNotNull,
     SetUniqueKeys,
     WidenColumn,
+    additions,
 )
 from sleeper_nb.model.property_guide import PropertyValue
 from sleeper_nb.model.savepoints import Savepoint
@@ -918,7 +919,7 @@ class Table(Report):
         changes: list[SchemaAlteration] = [DropCheck(name) for name, text in (checks or {}).items() if text is None]
         changes += [DropColumn(name) for name in drop_columns]
         changes += [RenameColumn(name, to) for name, to in (rename_columns or {}).items()]
-        changes += configuring.additions({} if add_columns is None else add_columns)
+        changes += additions({} if add_columns is None else add_columns)
         changes += [WidenColumn(name, parse_type(text)) for name, text in (types or {}).items()]
         changes += [SetDefault(name, default) for name, default in (defaults or {}).items()]
         changes += [SetNotNull(name, is_set) for name, is_set in (not_null or {}).items()]
