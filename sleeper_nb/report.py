@@ -300,8 +300,9 @@ CLEAN_UP = Action("--force", "dry_run=False")
 
 
 def nothing_done(action: Action, prefix: str) -> str:
-    """Return the footer of a plan that was only shown: which action carries it out."""
-    return f"nothing was changed; {action.text(prefix)} does it"
+    """Return the footer of a plan that was only shown: which action carries it out, where that can be typed."""
+    can_be_typed = action.line if prefix else action.python or action.line
+    return f"nothing was changed; {action.text(prefix)} does it" if can_be_typed else "nothing was changed"
 
 
 def notes_line(*notes: str) -> str:

@@ -207,10 +207,9 @@ class PurgeReport(TableReport):
             files = counted(self.strays, "data file")
             strays = f"{files} of no version, not searched: {sweep.text(self.prefix)} when no writer is at work"
         if self.dry_run:
-            is_known = (self.again or not self.prefix) and not self.linked
             in_python = "force=True" if self.needs_confirmation else "the same without dry_run=True"
-            action = Action(self.again, in_python)
-            end = nothing_done(action, self.prefix) if is_known else "nothing was changed"
+            action = Action("") if self.linked else Action(self.again, in_python)
+            end = nothing_done(action, self.prefix)
             readers = "queries that still read these versions fail" if self.expired or self.savepoints else ""
             return notes_line(strays, readers, "copies elsewhere, such as exports, stay", end)
         again = "repeat it when the readers have ended" if self.readers else ""

@@ -210,8 +210,7 @@ class ChangeReport(TableReport):
         if not (self.inserted or self.updated or self.deleted):
             return "no row to change"
         in_python = "force=True" if self.is_about_all_rows else "the same without dry_run=True"
-        is_known = self.again or not self.prefix
-        return nothing_done(Action(self.again, in_python), self.prefix) if is_known else "nothing was changed"
+        return nothing_done(Action(self.again, in_python), self.prefix)
 
 
 @dataclass(frozen=True, slots=True)
