@@ -1,7 +1,7 @@
 /** The state of the page: what is selected, and what was answered about it. Parts of the page read signals and call actions. */
 import { batch, computed, effect, type ReadonlySignal, signal, type Signal } from "@preact/signals";
 import { Kernel, type Model, RequestError, Superseded } from "./kernel";
-import type { Do, Failure, OpenTable, Query, Requests, SchemaAnswer, Selection, Start, Tab } from "./protocol";
+import type { Action, Do, Failure, OpenTable, Query, Requests, SchemaAnswer, Selection, Start, Tab } from "./protocol";
 
 /** An answer on its way: what is known, whether it is being read, and what went wrong. */
 export interface Loaded<T> {
@@ -20,6 +20,12 @@ export interface Footer {
   seconds: number | null;
 }
 
+/** An action whose plan the Changes tab is to show: "Roll back to here…" and "Save here…" of the time bar. */
+export interface Planned {
+  action: Action;
+  version: number;
+}
+
 export class Store {
   readonly kernel: Kernel;
   readonly start: Start;
@@ -33,6 +39,7 @@ export class Store {
   readonly opened = signal<Loaded<OpenTable>>(NOTHING);
   readonly schema = signal<Loaded<SchemaAnswer>>(NOTHING);
   readonly footer = signal<Footer>({ line: "", source: "", seconds: null });
+  readonly planned = signal<Planned | null>(null); // null: no plan is open
   readonly newest: ReadonlySignal<number>;
   private readonly ends: (() => void)[] = [];
   private readonly onSelection = (): void => this.follow(this.model.get("selection") as Selection);
@@ -93,6 +100,7 @@ export class Store {
       this.schema.value = NOTHING;
       this.version.value = 0;
       this.before.value = null;
+      this.planned.value = null;
       this.query.value = NO_QUERY;
       this.table.value = table;
     });
@@ -113,6 +121,14 @@ export class Store {
     batch(() => {
       this.before.value = Math.min(before, after);
       this.travel(Math.max(before, after));
+      this.tab.value = "changes";
+    });
+  }
+
+  /** Open the plan of an action at a version on the Changes tab. */
+  plan(action: Action, version: number): void {
+    batch(() => {
+      this.planned.value = { action, version };
       this.tab.value = "changes";
     });
   }
