@@ -133,6 +133,9 @@ class EngineRows(Protocol):
     def native(self) -> Any:
         """The rows as the engine's own object, for the caller's program."""
 
+    def cancel(self) -> None:
+        """Stop what another thread reads, soon: it raises `Cancelled`, as whatever is read later does."""
+
     def first(self, rows: int) -> pa.Table:
         """Read the first rows, in the statement's order."""
 

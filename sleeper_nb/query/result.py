@@ -97,6 +97,13 @@ class QueryResult(Report, Tabular):
         """Return how the engine would run the statement; no row is read."""
         return EnginePlan(self.engine, self._rows.plan())
 
+    def cancel(self) -> None:
+        """Stop reading the rows, from another thread: what reads them raises `Cancelled`, as every later read does.
+
+        A statement of DuckDB is interrupted, jobs of Spark are cancelled.
+        """
+        self._rows.cancel()
+
     def _keep_files(self) -> None:
         """Protect the files of each version until the session closes: the caller may read them at any time."""
         for guard in self._guards():
