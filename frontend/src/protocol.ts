@@ -89,6 +89,7 @@ export interface RowsAnswer {
 export interface Header {
   ranges: boolean; // bars are ranges (else values)
   bars: string[]; // labels of the bars; empty for a type that has none
+  ends?: [string, string]; // of ranges: the least and the greatest value of all rows, written below the bars
   counts: number[];
   of: number[];
   nulls: number;
