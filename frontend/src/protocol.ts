@@ -228,6 +228,7 @@ export interface PageAnswer {
   rows: Cell[][];
   last: boolean;
   total: number | null;
+  columns?: { name: string; type: string; kind: Kind }[]; // with the first page that comes in `start`, in mode "answer"
 }
 
 export interface Completion {
