@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.errors import Cancelled
+from sleeper_nb.errors import Cancelled, SleeperError
 from sleeper_nb.progress import Watch
 
 FOR_HOURS = "SELECT sum(a.range * b.range % 7) FROM range(10_000_000) AS a, range(10_000_000) AS b"
@@ -26,7 +26,7 @@ def read_in_thread(read):
     def run():
         try:
             read()
-        except BaseException as error:
+        except SleeperError as error:
             raised.append(error)
 
     thread = threading.Thread(target=run, daemon=True)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.errors import Cancelled
+from sleeper_nb.errors import Cancelled, SleeperError
 
 
 def test_jobs_of_spark_are_cancelled(spark_engine, tmp_path):
@@ -18,7 +18,7 @@ def test_jobs_of_spark_are_cancelled(spark_engine, tmp_path):
         def read():
             try:
                 result.to_arrow()
-            except BaseException as error:
+            except SleeperError as error:
                 raised.append(error)
 
         thread = threading.Thread(target=read, daemon=True)
