@@ -123,15 +123,27 @@ export class SampleModel implements Model {
     this.tables.set(table.name, new SampleRows(table));
   }
 
-  private first({ table, version }: Selection): Record<string, unknown> {
+  private first({ table, version, tab, query }: Selection): Record<string, unknown> {
+    const columns = this.firstColumns(table);
     const asked: [Do, object][] = [
       ["tables", {}],
       ["open", { table }],
       ["details", { names: [...this.tables.keys()].slice(0, 50) }],
       ["schema", { table, version }],
     ];
+    if (tab === "rows") {
+      asked.push(["rows", { table, version, query, first: 0, count: 100, columns }]);
+      asked.push(["headers", { table, version, query, columns, all: false }]);
+    }
     const answers = asked.map(([what, args]) => [requestKey(what, args), this.answer(what, args)] as const);
     return Object.fromEntries(answers.filter(([, answer]) => answer !== undefined));
+  }
+
+  /** Keys first, then the others in the order of the schema. */
+  private firstColumns(table: string): string[] {
+    const columns = this.rows(table).table.columns.map((each) => each.column);
+    const inOrder = ["row key", "sort key", ""].flatMap((role) => columns.filter((each) => each.role === role));
+    return inOrder.slice(0, 40).map((each) => each.name);
   }
 
   private replies(asked: Message): object[] {

@@ -14,6 +14,7 @@ interface Bars {
   labels: string[];
   low: number;
   width: number;
+  ends?: [string, string];
 }
 
 export class SampleRows {
@@ -50,6 +51,7 @@ export class SampleRows {
       ranges: bars.ranges, bars: bars.labels, counts: left.counts, of: all.counts, nulls: left.nulls, rows: left.rows,
       distinct: distinct ?? (this.column(name).column.kind === "nested" ? null : Math.round(left.rows * 0.011)),
       exact: distinct !== null,
+      ...(bars.ends ? { ends: bars.ends } : {}),
     };
   }
 
@@ -158,8 +160,9 @@ export class SampleRows {
     const width = (high - low) / BARS || 1;
     const edge = (place: number): string =>
       column.column.kind === "timestamp" ? utc(place).slice(0, 10) : String(Math.round(place * 10) / 10);
-    const labels = Array.from({ length: BARS }, (_, i) => `${edge(low + i * width)} – ${edge(low + (i + 1) * width)}`);
-    return { ranges: true, labels, low, width };
+    const edges = Array.from({ length: BARS + 1 }, (_, i) => edge(low + i * width));
+    const labels = edges.slice(1).map((end, i) => (i === 0 ? `≤ ${end}` : `${edges[i]} < … ≤ ${end}`));
+    return { ranges: true, labels, low, width, ends: [edges[0] as string, edges.at(-1) as string] };
   }
 
   private count(version: number, query: Query, name: string, bars: Bars): { counts: number[]; nulls: number; rows: number } {
