@@ -130,8 +130,8 @@ export interface ChangedRow {
 
 export interface ColumnChange {
   name: string;
-  before: { bars: string[]; counts: number[]; nulls: number; rows: number } | null; // null: no such column there
-  after: { bars: string[]; counts: number[]; nulls: number; rows: number } | null;
+  before: { bars: string[]; counts: number[]; nulls: number; rows: number; distinct: number } | null; // null: no such column there
+  after: { bars: string[]; counts: number[]; nulls: number; rows: number; distinct: number } | null;
 }
 
 export interface ChangesAnswer {
@@ -139,14 +139,17 @@ export interface ChangesAnswer {
   after: number;
   line: string;
   keys: string[];
-  columns: string[]; // of the rows
+  columns: string[]; // of the rows: the first 100, keys and changed ones before others
+  columnsOf: number; // how many the table has
   counts: { added: number; removed: number; changed: number } | null; // null until the rows are compared
   rows: ChangedRow[]; // the first of each kind
   most: number; // at most so many of each kind are listed
   cells: Record<string, number>; // in how many changed rows each column differs
-  statistics: ColumnChange[] | null;
-  files: { added: FileChange[]; removed: FileChange[] };
+  statistics: ColumnChange[] | null; // of the first 24 columns
+  files: { added: FileChange[]; removed: FileChange[] }; // the first 1,000 of each
+  filesOf: { added: number; removed: number };
   partitions: { keys: string; rowsBefore: number; rowsAfter: number; added: number; removed: number }[];
+  partitionsChanged: number; // `partitions` are the first 1,000 of these
   partitionsOf: number;
   schema: { name: string; before: string; after: string }[]; // columns whose type, or existence, differs ("" for none)
   unread: { rows: string; columns: string }; // how much would have to be read ("1.2 GiB"); empty when it was read
