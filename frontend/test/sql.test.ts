@@ -32,7 +32,7 @@ describe("statements that ran", () => {
 
 describe("colours", () => {
   test("do not depend on the order of the rows", () => {
-    expect(new Colors().of("origin", ["LGA", "EWR", "JFK"])).toEqual([3, 1, 2].map((n) => `var(--sx-series-${n})`));
+    expect(new Colors().of("origin", ["LGA", "EWR", "JFK"])).toEqual([3, 1, 2].map((n) => `var(--sx-chart-${n})`));
   });
 
   test("stay with a value in later charts", () => {
@@ -44,7 +44,7 @@ describe("colours", () => {
   });
 
   test("of what is left over is grey", () => {
-    expect(new Colors().of("carrier", ["other"])).toEqual(["var(--sx-series-other)"]);
+    expect(new Colors().of("carrier", ["other"])).toEqual(["var(--sx-chart-other)"]);
   });
 
   test("are different within a chart as long as there are enough", () => {

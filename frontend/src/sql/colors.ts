@@ -1,6 +1,6 @@
 /** Colours of charts that stay with a value as long as the page is open. */
 
-export const SERIES = 8; // --sx-series-1 … of theme.css
+export const SERIES = 8; // --sx-chart-1 … of theme.css
 const OTHER = new Set(["other", "Other", "NULL"]);
 
 /** Gives each value of a column a colour of its own, in sorted order; a value keeps the colour that it has. */
@@ -19,7 +19,7 @@ export class Colors {
       slots.set(value, slot);
       used.add(slot);
     }
-    return values.map((each) => (OTHER.has(each) ? "var(--sx-series-other)" : `var(--sx-series-${slots.get(each)! + 1})`));
+    return values.map((each) => (OTHER.has(each) ? "var(--sx-chart-other)" : `var(--sx-chart-${slots.get(each)! + 1})`));
   }
 }
 
