@@ -1,0 +1,188 @@
+/** Where versions are on the time bar: an axis on which each version has a slot of equal width, in order of time.
+ *
+ * A view is the part of the axis that is shown, in slots; with 10,000 versions several share a bin, so that what is drawn
+ * depends on the width in pixels and not on the number of versions.
+ */
+import { clock, day } from "./format";
+
+export interface View {
+  first: number; // may be a fraction
+  last: number; // not included
+}
+
+/** Versions from `from` up to, not including, `to`. */
+export interface Bin {
+  from: number;
+  to: number;
+}
+
+/** A text under the axis; `x` is where it begins. */
+export interface When {
+  x: number;
+  text: string;
+  newDay: boolean;
+}
+
+const LEAST_SLOTS = 6; // as far as one can zoom in
+const LETTER = 6.6; // width of a character of 12 px, on the safe side
+const GAP = 20;
+
+export function whole(count: number): View {
+  return { first: 0, last: Math.max(1, count) };
+}
+
+export function isWhole(view: View, count: number): boolean {
+  return view.first <= 0 && view.last >= count;
+}
+
+/** The left edge of a slot in pixels. */
+export function edge(view: View, width: number, index: number): number {
+  return ((index - view.first) / (view.last - view.first)) * width;
+}
+
+/** The middle of a slot in pixels. */
+export function middle(view: View, width: number, index: number): number {
+  return edge(view, width, index + 0.5);
+}
+
+/** The version at a pixel. */
+export function indexAt(view: View, width: number, x: number, count: number): number {
+  const slot = Math.floor(view.first + (x / Math.max(1, width)) * (view.last - view.first));
+  return clamp(slot, 0, count - 1);
+}
+
+/** Show `factor` times as many slots, keeping the place `at` (in slots) where it is. */
+export function zoom(view: View, count: number, factor: number, at: number): View {
+  const span = view.last - view.first;
+  const wanted = clamp(span * factor, Math.min(count, LEAST_SLOTS), Math.max(1, count));
+  const first = at - ((at - view.first) / span) * wanted;
+  return held({ first, last: first + wanted }, count);
+}
+
+/** Move by so many slots. */
+export function pan(view: View, count: number, by: number): View {
+  return held({ first: view.first + by, last: view.last + by }, count);
+}
+
+/** The view, moved as little as needed to show a version. */
+export function reveal(view: View, count: number, index: number): View {
+  if (index < view.first) return pan(view, count, index - view.first);
+  if (index + 1 > view.last) return pan(view, count, index + 1 - view.last);
+  return view;
+}
+
+/** How many versions share a bin that is at least `least` pixels wide: a power of two, so that bins stay while one pans. */
+export function binSize(view: View, width: number, least: number): number {
+  const slot = width / (view.last - view.first);
+  let size = 1;
+  while (slot * size < least && size < view.last - view.first) size *= 2;
+  return size;
+}
+
+/** The bins that are in view, also those that are partly. */
+export function bins(view: View, width: number, least: number, count: number): Bin[] {
+  const size = binSize(view, width, least);
+  const found: Bin[] = [];
+  for (let from = Math.floor(Math.max(0, view.first) / size) * size; from < Math.min(view.last, count); from += size) {
+    found.push({ from, to: Math.min(from + size, count) });
+  }
+  return found;
+}
+
+/** The outline of rows over time, as two paths: the most and the least of each bin of a pixel or more; equal for single versions. */
+export function areas(rows: readonly number[], view: View, width: number, height: number): { most: string; least: string } {
+  const top = Math.max(1, maximum(rows));
+  const parts = bins(view, width, 1, rows.length);
+  return {
+    most: outline(parts, view, width, height, (bin) => rangeOf(rows, bin)[1] / top),
+    least: outline(parts, view, width, height, (bin) => rangeOf(rows, bin)[0] / top),
+  };
+}
+
+function outline(parts: Bin[], view: View, width: number, height: number, share: (bin: Bin) => number): string {
+  const steps = parts.map((bin) => {
+    const y = round(height - share(bin) * height);
+    return `V${y}H${round(Math.min(width, edge(view, width, bin.to)))}`;
+  });
+  const start = round(Math.max(0, edge(view, width, parts[0]?.from ?? 0)));
+  return `M${start} ${height}${steps.join("")}V${height}Z`;
+}
+
+function rangeOf(rows: readonly number[], bin: Bin): [number, number] {
+  let [least, most] = [Infinity, 0];
+  for (let i = bin.from; i < bin.to; i++) {
+    const value = rows[i] ?? 0;
+    if (value < least) least = value;
+    if (value > most) most = value;
+  }
+  return [Math.min(least, most), most];
+}
+
+/** Which versions get their number under the axis: every bin that is wide enough for it. */
+export function numbered(view: View, width: number, numbers: readonly number[]): number[] {
+  const letters = String(numbers.at(-1) ?? 0).length;
+  return bins(view, width, letters * LETTER + GAP / 2, numbers.length)
+    .map((bin) => bin.from)
+    .filter((index) => index + 0.5 >= view.first && index + 0.5 <= view.last);
+}
+
+/** Dates where a day begins, and times between them, as far as they have room: days first, from the left. */
+export function whens(view: View, width: number, committed: readonly number[]): When[] {
+  const parts = bins(view, width, 4, committed.length);
+  const taken: { from: number; to: number }[] = [];
+  const found: When[] = [];
+  const put = (index: number, text: string, newDay: boolean): boolean => {
+    const x = Math.max(0, edge(view, width, index));
+    const to = x + text.length * LETTER;
+    if (to > width || taken.some((each) => x < each.to + GAP && to + GAP > each.from)) return false;
+    taken.push({ from: x, to });
+    found.push({ x, text, newDay });
+    return true;
+  };
+  let [lastDay, lastYear] = ["", -1]; // the year is written where it differs from that of the last text
+  const later: number[] = [];
+  for (const { from } of parts) {
+    const at = committed[from] ?? 0;
+    const year = new Date(at).getUTCFullYear();
+    const today = day(at);
+    if (today === lastDay) later.push(from);
+    else if (put(from, year === lastYear ? day(at, at) : today, true)) lastYear = year;
+    lastDay = today;
+  }
+  for (const index of later) put(index, clock(committed[index] ?? 0), false);
+  return found.sort((a, b) => a.x - b.x);
+}
+
+/** Where a key moves a handle; null for a key that does not. */
+export function moved(key: string, index: number, count: number, page: number): number | null {
+  const steps: Record<string, number> = {
+    ArrowLeft: index - 1,
+    ArrowDown: index - 1,
+    ArrowRight: index + 1,
+    ArrowUp: index + 1,
+    PageDown: index - page,
+    PageUp: index + page,
+    Home: 0,
+    End: count - 1,
+  };
+  const to = steps[key];
+  return to === undefined ? null : clamp(to, 0, count - 1);
+}
+
+export function clamp(value: number, low: number, high: number): number {
+  return Math.max(low, Math.min(high, value));
+}
+
+function held(view: View, count: number): View {
+  const span = Math.min(view.last - view.first, Math.max(1, count));
+  const first = clamp(view.first, 0, Math.max(0, Math.max(1, count) - span));
+  return { first, last: first + span };
+}
+
+function maximum(values: readonly number[]): number {
+  return values.reduce((most, each) => Math.max(most, each), 0);
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}
