@@ -167,6 +167,8 @@ class SleeperError(Exception):
         The hint as it was given, to be passed on to another error.
     place : str
         Where in a statement it is: the line, and a caret below the place; "" for an error without one.
+    offset : int or None
+        The same as the number of characters of the statement before the place.
     """
 
     def __init__(self, message: str, *, hint: Hint | None = None) -> None:
@@ -174,6 +176,7 @@ class SleeperError(Exception):
         self.message = message
         self.hint_parts = parts_of(hint)
         self.prefix = self.place = ""
+        self.offset: int | None = None
 
     @property
     def hint(self) -> str | None:
@@ -192,16 +195,16 @@ class SleeperError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Spark's Python workers pickle errors, and the default would lose the hint.
-        return _rebuild, (type(self), self.message, self.hint_parts, self.place)
+        return _rebuild, (type(self), self.message, self.hint_parts, self.place, self.offset)
 
     def _render_traceback_(self) -> list[str]:
         """Show a few lines in IPython instead of a stack trace (the official hook of ``InteractiveShell``)."""
         return [f"\x1b[31m{type(self).__name__}\x1b[0m: {visible(self.message)}", *map(visible, self._lines_below())]
 
 
-def _rebuild(kind: type[SleeperError], message: str, hint: HintParts, place: str) -> SleeperError:
+def _rebuild(kind: type[SleeperError], message: str, hint: HintParts, place: str, offset: int | None) -> SleeperError:
     error = kind(message, hint=hint)
-    error.place = place
+    error.place, error.offset = place, offset
     return error
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol
 
 from sleeper_nb.sql.references import table_references
@@ -19,6 +20,7 @@ __all__ = [
     "KEYWORDS",
     "NextWords",
     "SqlNames",
+    "VersionedStatement",
     "in_one_line",
     "is_writing",
     "last_comment",
@@ -109,11 +111,40 @@ def next_words(typed: str, text: str, names: SqlNames, *, only_system_tables: bo
     return NextWords(word, tuple(dict.fromkeys([*tables, *columns])))
 
 
-def with_version(statement: str, table: str, version: int) -> str:
+@dataclass(frozen=True, slots=True)
+class VersionedStatement:
+    """A statement of DuckDB's SQL into which the version of a table was put.
+
+    Parameters
+    ----------
+    text
+        The statement, which reads the version wherever it named the table without one.
+    clause
+        What was put in.
+    places
+        Where, in the statement as it was written.
+    """
+
+    text: str
+    clause: str
+    places: tuple[int, ...]
+
+    def written_offset(self, offset: int) -> int:
+        """Return the place in the statement as it was written for one of the text."""
+        for place in self.places:
+            if offset <= place:
+                break
+            offset = max(place, offset - len(self.clause))
+        return offset
+
+
+def with_version(statement: str, table: str, version: int) -> VersionedStatement:
     """Return a statement of DuckDB's SQL that reads a version of a table wherever it names the table without one."""
-    for reference in reversed(table_references(Statement.of(statement, dialect="duckdb"))):
+    clause, places, parts, last = f" VERSION AS OF {version}", list[int](), list[str](), 0
+    for reference in table_references(Statement.of(statement, dialect="duckdb")):
         name = reference.name.partition("$")[0]  # of a system table
         if name.casefold() == table.casefold() and reference.clause is None and reference.role == "read":
-            end = reference.end
-            statement = f"{statement[:end]} VERSION AS OF {version}{statement[end:]}"
-    return statement
+            places.append(reference.end)
+            parts += [statement[last : reference.end], clause]
+            last = reference.end
+    return VersionedStatement("".join((*parts, statement[last:])), clause, tuple(places))

@@ -202,7 +202,7 @@ def is_name(token: Token) -> bool:
 
 
 def placed(error: E, written: Statement | Written, at: int) -> E:
-    error.place = line_with_caret(written.text, at)
+    error.place, error.offset = line_with_caret(written.text, at), at
     return error
 
 
