@@ -30,6 +30,8 @@ export class Store {
   readonly kernel: Kernel;
   readonly start: Start;
   readonly names: Signal<string[]>;
+  readonly listed = signal(false); // whether `names` are known; until then an empty list says nothing
+  readonly dark = signal(false); // the host's theme; read it where colours are drawn on a canvas
   readonly table: Signal<string>;
   readonly version: Signal<number>;
   readonly before: Signal<number | null>;
@@ -56,6 +58,7 @@ export class Store {
     this.query = signal(chosen.query);
     this.statement = signal(chosen.statement);
     this.newest = computed(() => this.opened.value.value?.versions.number.at(-1) ?? 0);
+    if (this.start.mode === "explorer") void this.list();
     model.on("change:selection", this.onSelection);
     this.ends.push(effect(() => this.tell()));
     this.ends.push(effect(() => void this.open(this.table.value)));
@@ -136,9 +139,9 @@ export class Store {
   /** Look for new tables and versions; a page at the newest version moves on to the new one. */
   async refresh(): Promise<void> {
     const wasNewest = this.version.peek() === this.newest.peek();
-    const { names } = await this.kernel.ask("tables", {});
-    this.names.value = names;
     const table = this.table.peek();
+    const names = this.start.mode === "explorer" ? (await this.kernel.ask("tables", {})).names : [table];
+    this.names.value = names;
     if (!names.includes(table)) {
       await this.choose(names[0] ?? "");
       return;
@@ -153,6 +156,18 @@ export class Store {
     this.ends.forEach((end) => end());
     this.model.off("change:selection", this.onSelection);
     this.kernel.close();
+  }
+
+  /** Learn the names of all tables; the first is shown when none is. */
+  private async list(): Promise<void> {
+    try {
+      this.names.value = (await this.kernel.ask("tables", {})).names;
+      this.listed.value = true;
+      if (!this.table.peek()) await this.choose(this.names.peek()[0] ?? "");
+    } catch (error) {
+      if (error instanceof RequestError) this.opened.value = { value: null, loading: false, failure: error.failure };
+      else if (!(error instanceof Superseded)) throw error;
+    }
   }
 
   private async open(table: string): Promise<void> {
