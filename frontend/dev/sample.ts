@@ -293,8 +293,8 @@ export class SampleModel implements Model {
       const [old, now] = [rows.header(before, query, name), rows.header(after, query, name)];
       return {
         name,
-        before: { bars: now.bars, counts: resized(old.counts, now.bars.length), nulls: old.nulls, rows: old.rows },
-        after: { bars: now.bars, counts: now.counts, nulls: now.nulls, rows: now.rows },
+        before: { bars: now.bars, counts: resized(old.counts, now.bars.length), nulls: old.nulls, rows: old.rows, distinct: old.distinct ?? 0 },
+        after: { bars: now.bars, counts: now.counts, nulls: now.nulls, rows: now.rows, distinct: now.distinct ?? 0 },
       };
     });
     const files = (from: number, to: number) =>
@@ -312,7 +312,7 @@ export class SampleModel implements Model {
         keys: `carrier [${letter}, ${String.fromCharCode(letter.charCodeAt(0) + 1)})`,
         rowsBefore: 3_000 * i, rowsAfter: 3_000 * i + 1_411, added: 1_411, removed: 0,
       })),
-      partitionsOf: 40,
+      partitionsChanged: 8, partitionsOf: 40, columnsOf: names.length, filesOf: { added: Math.max(0, after - before), removed: before < 8 && after >= 8 ? 9 : 0 },
       schema: before === 1 ? [{ name: "remarks", before: "", after: "string?" }] : [],
       unread: { rows: "", columns: asked.includes("columns") ? "" : "1.2 GiB" },
     };
