@@ -117,6 +117,11 @@ export function label(name: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
+/** A length for a style: Preact adds no unit to numbers. */
+export function px(value: number): string {
+  return `${value}px`;
+}
+
 function iso(milliseconds: number): string {
   return new Date(milliseconds).toISOString();
 }

@@ -16,16 +16,16 @@ export interface Bin {
   to: number;
 }
 
-/** A text under the axis; `x` is where it begins. */
+/** A text under the axis. */
 export interface When {
-  x: number;
+  x: number; // its middle
   text: string;
-  newDay: boolean;
 }
 
 const LEAST_SLOTS = 6; // as far as one can zoom in
 const LETTER = 6.6; // width of a character of 12 px, on the safe side
-const GAP = 20;
+const NUMBER_GAP = 10;
+const WHEN_GAP = 28;
 
 export function whole(count: number): View {
   return { first: 0, last: Math.max(1, count) };
@@ -121,7 +121,7 @@ function rangeOf(rows: readonly number[], bin: Bin): [number, number] {
 /** Which versions get their number under the axis: every bin that is wide enough for it. */
 export function numbered(view: View, width: number, numbers: readonly number[]): number[] {
   const letters = String(numbers.at(-1) ?? 0).length;
-  return bins(view, width, letters * LETTER + GAP / 2, numbers.length)
+  return bins(view, width, letters * LETTER + NUMBER_GAP, numbers.length)
     .map((bin) => bin.from)
     .filter((index) => index + 0.5 >= view.first && index + 0.5 <= view.last);
 }
@@ -129,14 +129,14 @@ export function numbered(view: View, width: number, numbers: readonly number[]):
 /** Dates where a day begins, and times between them, as far as they have room: days first, from the left. */
 export function whens(view: View, width: number, committed: readonly number[]): When[] {
   const parts = bins(view, width, 4, committed.length);
-  const taken: { from: number; to: number }[] = [];
-  const found: When[] = [];
-  const put = (index: number, text: string, newDay: boolean): boolean => {
-    const x = Math.max(0, edge(view, width, index));
-    const to = x + text.length * LETTER;
-    if (to > width || taken.some((each) => x < each.to + GAP && to + GAP > each.from)) return false;
-    taken.push({ from: x, to });
-    found.push({ x, text, newDay });
+  const found: (When & { half: number })[] = [];
+  const put = (index: number, text: string): boolean => {
+    const half = (text.length * LETTER) / 2;
+    const wanted = middle(view, width, index);
+    const x = clamp(wanted, half, width - half);
+    const isFar = Math.abs(x - wanted) > half; // of a bin that begins out of view
+    if (isFar || found.some((each) => Math.abs(each.x - x) < each.half + half + WHEN_GAP)) return false;
+    found.push({ x, text, half });
     return true;
   };
   let [lastDay, lastYear] = ["", -1]; // the year is written where it differs from that of the last text
@@ -146,11 +146,11 @@ export function whens(view: View, width: number, committed: readonly number[]): 
     const year = new Date(at).getUTCFullYear();
     const today = day(at);
     if (today === lastDay) later.push(from);
-    else if (put(from, year === lastYear ? day(at, at) : today, true)) lastYear = year;
+    else if (put(from, year === lastYear ? day(at, at) : today)) lastYear = year;
     lastDay = today;
   }
-  for (const index of later) put(index, clock(committed[index] ?? 0), false);
-  return found.sort((a, b) => a.x - b.x);
+  for (const index of later) put(index, clock(committed[index] ?? 0));
+  return found.map(({ x, text }) => ({ x, text })).sort((a, b) => a.x - b.x);
 }
 
 /** Where a key moves a handle; null for a key that does not. */
