@@ -147,3 +147,17 @@ function target(key: string, head: number, count: number): number {
   if (key === "End") return count - 1;
   return head + (key === "ArrowLeft" || key === "ArrowDown" ? -1 : 1);
 }
+
+/** The statement that finds the same rows. */
+export function statementOf(table: string, where: string, sorts: Sort[]): string {
+  const lines = ["SELECT *", `FROM ${named(table)}`];
+  if (where) lines.push(`WHERE ${where}`);
+  if (sorts.length > 0) {
+    lines.push(`ORDER BY ${sorts.map((each) => `${named(each.column)}${each.descending ? " DESC" : ""}`).join(", ")}`);
+  }
+  return `${lines.join("\n")}\nLIMIT 1000`;
+}
+
+function named(name: string): string {
+  return /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
+}

@@ -1,5 +1,6 @@
 /** What a grid shows and asks for. Rows of a version, answers of SQL and changed rows are sources of the same grid. */
 import type { Signal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import type { Cell, Header, Kind, Sort, Tree } from "../protocol";
 import type { ColumnLayout } from "./columns";
 
@@ -35,9 +36,11 @@ export interface BlockRequest {
 }
 
 export interface GridSource {
-  key: string; // another key: other rows; the grid drops what it read and scrolls to the top
+  key: string; // another key: other rows; the grid drops what it read
+  place?: string; // another place: the grid scrolls to the top; the key unless given
   columns: GridColumn[];
   total: number | null; // as far as it is known before the first block
+  marked?: boolean; // whether rows have marks: room for a sign before each
   fetch(asked: BlockRequest): Promise<Block>; // rejected with `Superseded` or `RequestError`
   value?(row: number, column: string): Promise<Tree>; // the whole of a nested or cut value
 }
@@ -50,9 +53,11 @@ export interface GridHeaders {
   unread: string; // "1.2 GiB to read" where nobody asked for it yet; empty when they are read
   read(): void; // read them all the same
   needed(columns: string[]): void; // the columns that are seen: their headers are wanted
+  busy: boolean; // whether newer ones are being read
   begin(column: string): void; // a brush begins: counts for each of its bars are asked for once
   move(column: string, bars: [number, number]): void; // nothing is asked
   apply(column: string, bars: [number, number] | null): void; // null: no bar of the column is chosen any more
+  cancel(): void; // the brush ends without a change
   typed(column: string): string; // the filter that was typed; empty for none
   type(column: string, text: string): void;
 }
@@ -60,6 +65,7 @@ export interface GridHeaders {
 export interface GridSorts {
   sorts: Sort[];
   sort(column: string, also: boolean): void; // ascending, then descending, then no more; `also` keeps the others
+  order(column: string, descending: boolean | null): void; // by this column alone; null: not by it
 }
 
 export interface GridProps {
@@ -68,5 +74,6 @@ export interface GridProps {
   headers?: GridHeaders;
   sorting?: GridSorts;
   layout?: Signal<ColumnLayout>; // the grid has its own unless given
+  empty?: ComponentChildren; // what is shown when there are no rows
   onShown?: (first: number, last: number, total: number | null) => void; // the rows seen, from 0; `last` is not one of them
 }
