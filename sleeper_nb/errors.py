@@ -4,6 +4,7 @@
 
     SleeperError                     a message, and a hint that says what to do instead
     ├── InvalidInput  (ValueError)   change the arguments
+    │   ├── NoDryRun                 the statement can be run, but not tried; nothing was changed
     │   └── OfOtherWarehouse         the instance's name is in use in the account and region; choose another
     ├── NotFound      (LookupError)  name something that exists; the hint lists the nearest candidates
     ├── AlreadyExists (ValueError)   choose another name, or use what exists
@@ -220,6 +221,10 @@ def show_for(error: BaseException | None, prefix: str) -> None:
 
 class InvalidInput(SleeperError, ValueError):  # noqa: N818 - named for what it is, as its siblings are
     """An argument that is not valid in any state of the table."""
+
+
+class NoDryRun(InvalidInput):
+    """The statement changes something, and what it would do cannot be told without doing it."""
 
 
 class OfOtherWarehouse(InvalidInput):

@@ -241,6 +241,16 @@ export interface Completion {
 
 export type Mark = "bar" | "line" | "area" | "dot" | "hist";
 
+export interface ChartPoint {
+  x: string | number; // times in milliseconds
+  x2?: number; // of a range, its end
+  y: number;
+  color?: string;
+  rows?: number; // how many rows it stands for, where that is not one
+  low?: number; // of many rows, whose mean is y, the least and the greatest
+  high?: number;
+}
+
 /** The points of a chart; the kernel aggregates and bins, the page draws. */
 export interface ChartAnswer {
   mark: Mark;
@@ -248,7 +258,7 @@ export interface ChartAnswer {
   x: { label: string; kind: "time" | "number" | "name"; order?: string[] };
   y: { label: string };
   color: { label: string; order: string[] } | null;
-  points: { x: string | number; x2?: number; y: number; color?: string }[]; // times in milliseconds
+  points: ChartPoint[];
   notes: string[]; // what is left out: "6 carriers are in \"other\""
   line: string;
 }
@@ -282,7 +292,7 @@ export interface Requests {
   sql: { args: { table: string; version: number; text: string }; answer: SqlAnswer };
   page: { args: { first: number; count: number }; answer: PageAnswer };
   cell: { args: { row: number; column: string }; answer: { tree: Tree } }; // of the answer of `sql`
-  complete: { args: { text: string; at: number }; answer: Completion };
+  complete: { args: { text: string; at: number; table?: string }; answer: Completion }; // table: the one that is shown
   chart: { args: { mark: Mark | ""; x: string; y: string; color: string }; answer: ChartAnswer };
   write: { args: { text: string }; answer: { sentence: string } }; // a cell below, where the notebook can
 }

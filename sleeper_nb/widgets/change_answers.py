@@ -138,7 +138,7 @@ class _Action:
 def _plan_of_rollback(action: _Action, plan: RollbackReport) -> dict[str, Any]:
     return {
         "title": f"Roll back {action.table} to snapshot {action.version}",
-        "sentences": list(_rollback_sentences(plan)),
+        "sentences": list(rollback_sentences(plan)),
         "line": f"%sleeper rollback {action.table} {action.version}",
         "button": "Roll back",
         "danger": True,
@@ -146,7 +146,8 @@ def _plan_of_rollback(action: _Action, plan: RollbackReport) -> dict[str, Any]:
     }
 
 
-def _rollback_sentences(plan: RollbackReport) -> Iterator[str]:
+def rollback_sentences(plan: RollbackReport) -> Iterator[str]:
+    """Yield what a rollback would do."""
     if plan.is_nothing:
         yield f"The table already has the rows of {plan.to}, so there is nothing to do."
         return
@@ -158,7 +159,8 @@ def _rollback_sentences(plan: RollbackReport) -> Iterator[str]:
     if undone:
         named = [f"{each.id} ({change_text(each)})" for each in undone[:_MOST_UNDONE]]
         more = f" and {len(undone) - _MOST_UNDONE:,} more" if len(undone) > _MOST_UNDONE else ""
-        yield f"Undoes snapshot{'s' * (len(undone) > 1)} {', '.join(named)}{more}. They can still be read."
+        those = "They" if len(undone) > 1 else "It"
+        yield f"Undoes snapshot{'s' * (len(undone) > 1)} {', '.join(named)}{more}. {those} can still be read."
     if stay := [f"{each.operation} (snapshot {each.id})" for each in plan.undone if each.operation in _STAY]:
         yield f"Stays in effect: {joined(stay)}."
     if plan.keeps_schema:

@@ -190,6 +190,9 @@ class DuckDBRows:
         self._connection, self._rows, self._statement = connection, rows, statement
         self._is_read, self._cancelling = False, Cancelling()
 
+    def again(self) -> DuckDBRows:
+        return self._statement.run()
+
     def cancel(self) -> None:
         self._cancelling.cancel()
 

@@ -203,6 +203,9 @@ class SparkRows:
     def kinds(self) -> tuple[str, ...]:
         return tuple(kind for _, kind in self.native.dtypes)
 
+    def again(self) -> SparkRows:
+        return replace(self, _cancelled=threading.Event())
+
     def cancel(self) -> None:
         self._cancelled.set()
 
