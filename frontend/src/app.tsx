@@ -101,7 +101,9 @@ function Main({ store }: { store: Store }) {
             tabIndex={tab === chosen ? 0 : -1}
             onClick={() => (store.tab.value = tab)}
           >
-            {title}
+            <span class="sx-tab-title" data-title={title}>
+              {title}
+            </span>
           </button>
         ))}
       </div>

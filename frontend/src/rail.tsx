@@ -8,7 +8,7 @@ import { useSize } from "./measured";
 import type { Failure as Reason, Found, TableDetails } from "./protocol";
 import "./rail.css";
 import { dueText, inView, type Listed, listed, missing, scrollFor, sparkPath } from "./rail_list";
-import { Button, Chip, Empty, Failure } from "./states";
+import { Button, Chip, Empty, Failure, Skeleton } from "./states";
 import type { Store } from "./store";
 
 const ROW = 52;
@@ -224,6 +224,7 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
         onScroll={(event) => setTop(event.currentTarget.scrollTop)}
         onKeyDown={onKeyDown}
       >
+        {!store.listed.value && <Waiting />}
         <div class="sx-rail-all" role="presentation" style={{ height: px(rows.length * ROW) }}>
           {shown.map((row, i) => (
             <Row
@@ -246,7 +247,7 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
         </div>
       )}
       <div class="sx-rail-foot sx-muted" role="status">
-        {text ? `${count(rows.length)} of ${plural(names.length, "table")}` : plural(names.length, "table")}
+        {store.listed.value && countText(rows.length, names.length, text)}
       </div>
     </>
   );
@@ -277,10 +278,28 @@ function Row({ id, row, details, index, of, isChosen, isActive, onChoose }: RowP
       title={titleOf(row.name, details)}
       onClick={onChoose}
     >
-      <span class="sx-rail-name sx-cut">{row.name}</span>
-      {due.length > 0 && <Chip tone="warning">{dueText(due)}</Chip>}
-      <span class="sx-rail-size sx-cut sx-muted">{row.reason || sizeOf(details)}</span>
-      {details && !details.problem && <Spark growth={details.growth} />}
+      <span class="sx-rail-line">
+        <span class="sx-rail-name sx-cut">{row.name}</span>
+        {due.length > 0 && <Chip tone="warning">{dueText(due)}</Chip>}
+      </span>
+      <span class="sx-rail-line">
+        <span class="sx-rail-size sx-cut sx-muted">{row.reason || sizeOf(details)}</span>
+        {details && !details.problem && <Spark growth={details.growth} />}
+      </span>
+    </div>
+  );
+}
+
+/** Rows as they will be, until the names are there. */
+function Waiting() {
+  return (
+    <div class="sx-rail-waiting" role="presentation">
+      {Array.from({ length: 4 }, (_, i) => (
+        <div key={i} class="sx-rail-row" style={{ top: px(i * ROW), height: px(ROW) }} role="presentation">
+          <Skeleton width="60%" />
+          <Skeleton width="80%" />
+        </div>
+      ))}
     </div>
   );
 }
@@ -289,6 +308,10 @@ function sizeOf(details: TableDetails | undefined) {
   if (details === undefined) return <span class="sx-rail-wait" />;
   if (details.problem) return <span class="sx-rail-problem">Cannot be read</span>;
   return `${details.rows < 10_000 ? plural(details.rows, "row") : `${short(details.rows)} rows`}, ${bytes(details.bytes)}`;
+}
+
+function countText(shown: number, all: number, text: string): string {
+  return text ? `${count(shown)} of ${plural(all, "table")}` : plural(all, "table");
 }
 
 function titleOf(name: string, details: TableDetails | undefined): string {

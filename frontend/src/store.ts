@@ -62,6 +62,7 @@ export class Store {
     model.on("change:selection", this.onSelection);
     this.ends.push(effect(() => this.tell()));
     this.ends.push(effect(() => void this.open(this.table.value)));
+    this.ends.push(effect(() => this.clearFooter([this.table.value, this.tab.value])));
     this.ends.push(
       effect(() => {
         const [table, version] = [this.table.value, this.version.value];
@@ -174,6 +175,11 @@ export class Store {
     if (!table) return;
     const opened = await this.load(this.opened, "open", { table });
     if (opened && !opened.versions.number.includes(this.version.peek())) this.travel(opened.versions.number.at(-1) ?? 0);
+  }
+
+  /** Another table or tab has another command: until it is known there is none. */
+  private clearFooter(_shown: string[]): void {
+    this.footer.value = { line: "", source: "", seconds: null };
   }
 
   /** Tell Python what is selected. */

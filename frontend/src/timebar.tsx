@@ -11,7 +11,7 @@ import { TablePicker } from "./rail";
 import { Button, Skeleton } from "./states";
 import type { Store } from "./store";
 import "./timebar.css";
-import { AREA, BASE, HEIGHT, LitArea, MARKS, RowScale, TimePicture, TOP } from "./timebar_picture";
+import { AREA, BASE, HEIGHT, LitArea, MARK_ROOM, MARKS, RowScale, TimePicture, TOP } from "./timebar_picture";
 import {
   bins,
   clamp,
@@ -29,7 +29,6 @@ import {
 import { type Places, Travel } from "./timebar_travel";
 import { spoken, wordsOf } from "./timebar_words";
 
-const MARK_ROOM = 13; // narrower versions share a mark, and can be zoomed
 const TIP_WIDTH = 280;
 const MENU_WIDTH = 216;
 
@@ -133,10 +132,9 @@ function VersionLabel({ travel, narrow }: { travel: Travel; narrow: boolean }) {
 
 /** The way back from an older version. */
 function NewestButton({ store, travel, narrow }: { store: Store; travel: Travel; narrow: boolean }) {
-  const isNewest = travel.places.value.version === travel.versions.number.length - 1;
+  if (travel.places.value.version === travel.versions.number.length - 1) return null;
   return (
     <Button
-      class={isNewest ? "sx-away" : ""}
       aria-label="Go to the newest version"
       title={`Go to snapshot ${store.newest.value}`}
       onClick={() => store.travel(store.newest.value)}
@@ -176,7 +174,7 @@ function TimePlot({ store, opened, travel }: PlotParts) {
   const zoomTo = (factor: number, index: number): void => setView(zoom(view, count, factor, index + 0.5));
 
   const onPointerDown = (event: PointerEvent): void => {
-    if (event.button !== 0 || (event.target as Element).closest(".sx-menu, .sx-time-zoom")) return;
+    if (event.button !== 0 || (event.target as Element).closest(".sx-menu")) return;
     event.preventDefault();
     plot.current?.setPointerCapture(event.pointerId);
     setHovered(null);
@@ -185,7 +183,7 @@ function TimePlot({ store, opened, travel }: PlotParts) {
   const onPointerMove = (event: PointerEvent): void => {
     const x = placeOf(event);
     if (!isMoving) {
-      const isOver = !(event.target as Element).closest(".sx-menu, .sx-time-zoom");
+      const isOver = !(event.target as Element).closest(".sx-menu");
       setHovered(isOver ? indexAt(view, width, x, count) : null);
       return;
     }
@@ -232,10 +230,15 @@ function TimePlot({ store, opened, travel }: PlotParts) {
     event.preventDefault();
     event.stopPropagation();
   };
+  const actions = actionsAt(store, opened, travel);
+  if (!isWhole(view, count)) actions.push({ text: "Show all versions", icon: "fit", run: () => setView(whole(count)) });
   const [from, to] = litRange(view, width, travel.places.value);
   return (
     <div class="sx-time-plot" style={{ height: px(HEIGHT) }}>
-      <RowScale rows={versions.rows} />
+      <div class="sx-time-side">
+        <RowScale rows={versions.rows} />
+        {canZoom && <ZoomButtons isAll={isWhole(view, count)} onZoom={(factor) => zoomTo(factor, version)} />}
+      </div>
       <div
         class={`sx-time-field${isMoving ? " sx-time-moving" : ""}`}
         ref={plot}
@@ -262,8 +265,7 @@ function TimePlot({ store, opened, travel }: PlotParts) {
             {hovered !== null && <Tip travel={travel} index={hovered} x={middle(view, width, hovered)} width={width} />}
             {before !== null && <Handle handle="before" travel={travel} x={middle(view, width, before)} width={width} />}
             <Handle handle="version" travel={travel} x={middle(view, width, version)} width={width} />
-            <Pill travel={travel} x={middle(view, width, version)} width={width} actions={actionsAt(store, opened, travel)} />
-            {canZoom && <ZoomButtons view={view} count={count} onZoom={(factor) => zoomTo(factor, version)} />}
+            <Pill travel={travel} x={middle(view, width, version)} width={width} actions={actions} />
           </>
         )}
       </div>
@@ -358,13 +360,11 @@ function actionsAt(store: Store, opened: OpenTable, travel: Travel): Action[] {
   ];
 }
 
-function ZoomButtons({ view, count, onZoom }: { view: View; count: number; onZoom: (factor: number) => void }) {
-  const isAll = isWhole(view, count);
+function ZoomButtons({ isAll, onZoom }: { isAll: boolean; onZoom: (factor: number) => void }) {
   return (
-    <div class="sx-time-zoom">
+    <div class="sx-time-zoom" style={{ top: px(BASE + MARKS) }}>
       <Button look="quiet" icon="minus" aria-label="Zoom out" disabled={isAll} onClick={() => onZoom(2)} />
       <Button look="quiet" icon="plus" aria-label="Zoom in" onClick={() => onZoom(0.5)} />
-      <Button look="quiet" icon="fit" aria-label="Show all versions" disabled={isAll} onClick={() => onZoom(Infinity)} />
     </div>
   );
 }

@@ -2,7 +2,7 @@
 import { plural, px, short } from "./format";
 import { Mark, mostNotable } from "./kinds";
 import type { Versions } from "./protocol";
-import { areas, bins, edge, middle, numbered, type View, whens } from "./timebar_scale";
+import { areas, bins, marked, middle, numbered, type View, whens } from "./timebar_scale";
 
 /** The rows of the picture from above: flags, area, marks, numbers, dates. */
 export const TOP = 20;
@@ -12,7 +12,7 @@ export const NUMBERS = 24;
 export const DATES = 18;
 export const BASE = TOP + AREA; // where the axis is
 export const HEIGHT = BASE + MARKS + NUMBERS + DATES;
-const MARK_ROOM = 13;
+export const MARK_ROOM = 13; // narrower versions share a mark, and can be zoomed
 const LETTER = 6.6;
 
 interface Parts {
@@ -31,16 +31,16 @@ export function TimePicture({ versions, view, width }: Parts) {
       </g>
       <line class="sx-time-axis" x1={0} x2={width} y1={BASE + 0.5} y2={BASE + 0.5} />
       <Flags versions={versions} view={view} width={width} />
-      {bins(view, width, MARK_ROOM, versions.number.length).map((bin) => (
+      {marked(view, width, MARK_ROOM, versions.number.length).map((bin) => (
         <Mark
           key={bin.from}
           family={mostNotable(versions.kind.slice(bin.from, bin.to))}
-          x={Math.round((edge(view, width, bin.from) + edge(view, width, bin.to)) / 2)}
+          x={Math.round(bin.x)}
           y={BASE + MARKS / 2 + 1}
         />
       ))}
-      {numbered(view, width, versions.number).map((index) => (
-        <text key={index} class="sx-time-number" x={middle(view, width, index)} y={BASE + MARKS + 15} text-anchor="middle">
+      {numbered(view, width, versions.number).map(({ index, x }) => (
+        <text key={index} class="sx-time-number" x={x} y={BASE + MARKS + 15} text-anchor="middle">
           {versions.number[index]}
         </text>
       ))}
@@ -96,8 +96,8 @@ export function RowScale({ rows }: { rows: readonly number[] }) {
   const most = rows.reduce((found, each) => Math.max(found, each), 0);
   return (
     <div class="sx-time-scale" title={`At most ${plural(most, "row")}`}>
-      <span style={{ top: px(TOP - 8) }}>{short(most)}</span>
-      <span style={{ top: px(TOP + 5) }}>rows</span>
+      {most > 0 && <span style={{ top: px(TOP - 8) }}>{short(most)}</span>}
+      {most > 0 && <span style={{ top: px(TOP + 5) }}>rows</span>}
       <span style={{ top: px(BASE - 12) }}>0</span>
     </div>
   );

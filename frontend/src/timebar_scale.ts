@@ -24,6 +24,7 @@ export interface When {
 
 const LEAST_SLOTS = 6; // as far as one can zoom in
 const LETTER = 6.6; // width of a character of 12 px, on the safe side
+const HALF_MARK = 5; // a mark that would be cut by the edge is not drawn
 const NUMBER_GAP = 10;
 const WHEN_GAP = 28;
 
@@ -89,6 +90,20 @@ export function bins(view: View, width: number, least: number, count: number): B
   return found;
 }
 
+/** As `bins`, with the place of a mark in each; what is left over at the end shares the mark before it. */
+export function marked(view: View, width: number, least: number, count: number): (Bin & { x: number })[] {
+  const all = bins(view, width, least, count);
+  const last = all.at(-1);
+  const earlier = all.at(-2);
+  const room = (bin: Bin): number => edge(view, width, bin.to) - edge(view, width, bin.from);
+  if (last !== undefined && earlier !== undefined && room(last) < least) {
+    all.splice(-2, 2, { from: earlier.from, to: last.to });
+  }
+  return all
+    .map((bin) => ({ ...bin, x: (edge(view, width, bin.from) + edge(view, width, bin.to)) / 2 }))
+    .filter(({ x }) => x > HALF_MARK && x < width - HALF_MARK);
+}
+
 /** The outline of rows over time, as two paths: the most and the least of each bin of a pixel or more; equal for single versions. */
 export function areas(rows: readonly number[], view: View, width: number, height: number): { most: string; least: string } {
   const top = Math.max(1, maximum(rows));
@@ -118,12 +133,24 @@ function rangeOf(rows: readonly number[], bin: Bin): [number, number] {
   return [Math.min(least, most), most];
 }
 
-/** Which versions get their number under the axis: every bin that is wide enough for it. */
-export function numbered(view: View, width: number, numbers: readonly number[]): number[] {
-  const letters = String(numbers.at(-1) ?? 0).length;
-  return bins(view, width, letters * LETTER + NUMBER_GAP, numbers.length)
-    .map((bin) => bin.from)
-    .filter((index) => index + 0.5 >= view.first && index + 0.5 <= view.last);
+/** Which versions get their number under the axis, and where its middle is: round numbers where not all have room. */
+export function numbered(view: View, width: number, numbers: readonly number[]): { index: number; x: number }[] {
+  const room = String(numbers.at(-1) ?? 0).length * LETTER;
+  const step = niceStep(((room + NUMBER_GAP) * (view.last - view.first)) / Math.max(1, width));
+  const found: { index: number; x: number }[] = [];
+  for (let index = Math.max(0, Math.floor(view.first)); index < Math.min(view.last, numbers.length); index++) {
+    const x = middle(view, width, index);
+    const isOne = (numbers[index] ?? 0) % step === 0 && x >= 0 && x <= width;
+    const isFree = x - (found.at(-1)?.x ?? -Infinity) >= room + NUMBER_GAP;
+    if (isOne && isFree) found.push({ index, x: clamp(x, room / 2, width - room / 2) });
+  }
+  return found;
+}
+
+/** The least of 1, 2, 5, 10, 20, 50, … that is not below `value`. */
+function niceStep(value: number): number {
+  const power = 10 ** Math.floor(Math.log10(Math.max(1, value)));
+  return [1, 2, 5, 10].map((each) => each * power).find((each) => each >= value) ?? 1;
 }
 
 /** Dates where a day begins, and times between them, as far as they have room: days first, from the left. */

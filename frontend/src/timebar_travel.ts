@@ -61,6 +61,7 @@ export class Travel {
     const { version, before } = this.places.peek();
     if (handle === "before") this.start(clamp(index, 0, version - 1), version);
     else this.start(before === null ? index : Math.max(index, before + 1), before);
+    this.rest(() => this.settle()); // no release follows a key
   }
 
   /** Show what the handles say now, without waiting for them to rest. */
@@ -102,8 +103,12 @@ export class Travel {
       to = (from > fixed && fixed < last) || fixed === 0 ? fixed + 1 : fixed - 1;
     }
     this.moving.value = { index: to, fixed };
+    this.rest(() => this.tell());
+  }
+
+  private rest(then: () => void): void {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.tell(), REST);
+    this.timer = setTimeout(then, REST);
   }
 
   /** Tell the page where the handles are. */

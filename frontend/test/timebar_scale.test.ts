@@ -6,6 +6,7 @@ import {
   edge,
   indexAt,
   isWhole,
+  marked,
   middle,
   moved,
   numbered,
@@ -67,6 +68,13 @@ describe("bins", () => {
     expect(found.every((each, i) => i === 0 || each.from === found[i - 1]?.to)).toBe(true);
   });
 
+  it("have a mark each, but for what is left over at the end", () => {
+    const marks = marked(whole(33), 400, 13, 33);
+    expect(marks.map((each) => each.from)).toEqual(Array.from({ length: 16 }, (_, i) => 2 * i));
+    expect(marks.at(-1)?.to).toBe(33);
+    expect(marked(whole(1), 400, 13, 1)).toEqual([{ from: 0, to: 1, x: 200 }]);
+  });
+
   it("stay where they are while one pans", () => {
     const here = bins({ first: 100, last: 1100 }, 600, 12, 10_000).map((each) => each.from);
     const there = bins({ first: 103.5, last: 1103.5 }, 600, 12, 10_000).map((each) => each.from);
@@ -98,8 +106,10 @@ describe("the area", () => {
 describe("texts under the axis", () => {
   it("are numbers where they have room", () => {
     const numbers = Array.from({ length: 10_000 }, (_, i) => i + 1);
-    expect(numbered(whole(4), 400, [1, 2, 3, 4])).toEqual([0, 1, 2, 3]);
-    expect(numbered(whole(10_000), 1000, numbers).length).toBeLessThanOrEqual(26);
+    expect(numbered(whole(4), 400, [1, 2, 3, 4]).map((each) => each.x)).toEqual([50, 150, 250, 350]);
+    const many = numbered(whole(10_000), 1000, numbers);
+    expect(many.length).toBeLessThanOrEqual(26);
+    expect(many.slice(0, 3).map((each) => numbers[each.index])).toEqual([500, 1000, 1500]);
   });
 
   it("are days first, then times, and never collide", () => {

@@ -1,0 +1,27 @@
+import { expect, it } from "vitest";
+import { HEIGHT, heightFor } from "../src/height";
+import { familyOf, mostNotable } from "../src/kinds";
+import { stepTo } from "../src/menu";
+
+it("the height changes by keys and has limits", () => {
+  expect(heightFor("ArrowDown", 560)).toBe(576);
+  expect(heightFor("ArrowUp", HEIGHT.least)).toBe(HEIGHT.least);
+  expect(heightFor("End", 560)).toBe(HEIGHT.most);
+  expect(heightFor("x", 560)).toBeNull();
+});
+
+it("a menu goes round", () => {
+  expect(stepTo("ArrowDown", 2, 3)).toBe(0);
+  expect(stepTo("ArrowUp", 0, 3)).toBe(2);
+  expect(stepTo("ArrowUp", -1, 3)).toBe(2);
+  expect(stepTo("Home", 2, 3)).toBe(0);
+  expect(stepTo("a", 0, 3)).toBeNull();
+});
+
+it("kinds of commits have families, the most notable first", () => {
+  expect(familyOf("bulk_import")).toBe("added");
+  expect(familyOf("collect-garbage")).toBe("upkeep");
+  expect(familyOf("something new")).toBe("upkeep");
+  expect(mostNotable(["ingest", "delete", "compact"])).toBe("removed");
+  expect(mostNotable([])).toBe("upkeep");
+});
