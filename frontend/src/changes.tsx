@@ -126,12 +126,13 @@ function EndCard({ title, end }: { title: string; end: End }) {
         <time class="sx-muted" title={utcExact(end.committed)}>
           {ago(end.committed)}
         </time>
-        {end.savepoints.map((each) => (
-          <Chip key={each} tone="accent" title={`Savepoint ${each}`}>
+        {end.savepoints.length > 0 && (
+          <span class="sx-end-saved sx-cut" title={`Savepoints: ${end.savepoints.join(", ")}`}>
             <Icon name="flag" />
-            {each}
-          </Chip>
-        ))}
+            {end.savepoints[0]}
+            {end.savepoints.length > 1 && ` +${end.savepoints.length - 1}`}
+          </span>
+        )}
       </p>
       <p class="sx-end-line">
         <KindMark kind={end.kind} />
@@ -153,17 +154,44 @@ interface DifferencesParts {
   onHide: (kinds: ChangeKind[]) => void;
 }
 
+type Part = "rows" | "columns" | "files" | "partitions" | "schema";
+
+/** One part of what differs at a time; how much there is of each is always said. */
 function Differences({ answer, loading, hidden, columns, onRead, onHide }: DifferencesParts) {
+  const chosen = useSignal<Part>("rows");
+  const { filesOf, partitionsChanged, schema } = answer;
+  const parts: { part: Part; title: string; many: number | null }[] = [
+    { part: "rows", title: "Rows", many: null },
+    { part: "columns", title: "Columns", many: null },
+    { part: "files", title: "Files", many: filesOf.added + filesOf.removed },
+    { part: "partitions", title: "Partitions", many: partitionsChanged },
+    { part: "schema", title: "Schema", many: schema.length },
+  ];
+  const part = chosen.value;
   return (
     <>
-      {answer.schema.length > 0 && <SchemaDifferences answer={answer} />}
-      <section class="sx-changes-part" aria-label="Rows">
+      <div class="sx-changes-bar">
+        <div class="sx-segments" role="group" aria-label="What differs">
+          {parts.map((each) => (
+            <button
+              key={each.part}
+              type="button"
+              class="sx-segment"
+              aria-pressed={each.part === part}
+              onClick={() => (chosen.value = each.part)}
+            >
+              {each.title}
+              {each.many !== null && <span class="sx-muted sx-segment-many"> {count(each.many)}</span>}
+            </button>
+          ))}
+        </div>
         <Counts answer={answer} loading={loading} hidden={hidden} onRead={onRead} onHide={onHide} />
-        <Rows answer={answer} hidden={hidden} columns={columns} loading={loading} />
-      </section>
-      <Statistics answer={answer} loading={loading} onRead={onRead} />
-      <Files answer={answer} />
-      <Partitions answer={answer} />
+      </div>
+      {part === "rows" && <Rows answer={answer} hidden={hidden} columns={columns} loading={loading} />}
+      {part === "columns" && <Statistics answer={answer} loading={loading} onRead={onRead} />}
+      {part === "files" && <Files answer={answer} />}
+      {part === "partitions" && <Partitions answer={answer} />}
+      {part === "schema" && <SchemaDifferences answer={answer} />}
     </>
   );
 }
@@ -201,12 +229,10 @@ function Counts({ answer, loading, hidden, onRead, onHide }: Omit<DifferencesPar
           <strong>{count(counts[kind])}</strong> {word}
         </button>
       ))}
-      {isCut && <span class="sx-muted">The first {count(most)} of each kind are listed.</span>}
+      {isCut && <span class="sx-muted">The first {count(most)} of each are listed</span>}
     </div>
   );
 }
-
-const GRID_ROW = 32;
 
 function Rows({ answer, hidden, columns, loading }: Pick<DifferencesParts, "answer" | "hidden" | "columns" | "loading">) {
   const rows = useMemo(() => answer.rows.filter((row) => !hidden.includes(row.kind)), [answer, hidden]);
@@ -221,66 +247,56 @@ function Rows({ answer, hidden, columns, loading }: Pick<DifferencesParts, "answ
     [answer, rows, shownColumns],
   );
   if (answer.counts === null) return loading && !answer.unread.rows ? <Skeleton rows={6} /> : null;
-  if (answer.rows.length === 0) return <p class="sx-muted">No row differs: both versions have the same rows.</p>;
-  if (rows.length === 0) return <p class="sx-muted">All kinds are hidden. Press a count to list its rows.</p>;
-  const height = Math.min(12, rows.length + 2.5) * GRID_ROW + (rows.some((row) => row.kind === "changed") ? GRID_ROW : 0);
+  if (answer.rows.length === 0) return <Empty title="No rows changed">Both versions have the same rows.</Empty>;
+  if (rows.length === 0) return <Empty title="All kinds are hidden">Press a count to list its rows.</Empty>;
   return (
-    <div class="sx-changes-grid" style={{ height: `${height}px` }}>
+    <div class="sx-changes-grid">
       <Grid source={source} label="Changed rows" />
     </div>
   );
 }
 
 function SchemaDifferences({ answer }: { answer: ChangesAnswer }) {
+  if (answer.schema.length === 0) return <Empty title="The schema is the same" />;
   return (
-    <section class="sx-changes-part" aria-label="Schema">
-      <h3 class="sx-changes-title">Schema</h3>
-      <ul class="sx-changes-schema">
-        {answer.schema.map(({ name, before, after }) => (
-          <li key={name}>
-            <Chip tone={before === "" ? "added" : after === "" ? "removed" : "changed"}>
-              {before === "" ? "+ added" : after === "" ? "− removed" : "~ changed"}
-            </Chip>
-            <strong>{name}</strong>
-            <code>{before === "" || after === "" ? before || after : `${before} → ${after}`}</code>
-          </li>
-        ))}
-      </ul>
-    </section>
+    <ul class="sx-changes-schema" aria-label="Schema">
+      {answer.schema.map(({ name, before, after }) => (
+        <li key={name}>
+          <Chip tone={before === "" ? "added" : after === "" ? "removed" : "changed"}>
+            {before === "" ? "+ added" : after === "" ? "− removed" : "~ changed"}
+          </Chip>
+          <strong>{name}</strong>
+          <code>{before === "" || after === "" ? before || after : `${before} → ${after}`}</code>
+        </li>
+      ))}
+    </ul>
   );
 }
 
 function Statistics({ answer, loading, onRead }: Pick<DifferencesParts, "answer" | "loading" | "onRead">) {
   const { statistics, unread } = answer;
   const sorted = useMemo(() => (statistics ? byDistance(statistics) : null), [statistics]);
+  if (sorted === null && unread.columns) {
+    return (
+      <Empty title="Values were not compared" action={<Button onClick={() => onRead("columns")}>Read {unread.columns}</Button>}>
+        Reading both versions shows how the values of each column are spread.
+      </Empty>
+    );
+  }
+  if (sorted === null) return loading ? <Skeleton rows={6} label="Columns are compared" /> : null;
+  const { moved, same } = sorted;
+  if (moved.length === 0) return <Empty title="Values are spread as before">No column has other values, or other shares of them.</Empty>;
   return (
     <section class="sx-changes-part" aria-label="Columns">
-      <h3 class="sx-changes-title">Columns</h3>
-      {sorted === null && unread.columns && (
-        <div class="sx-changes-counts">
-          <Button onClick={() => onRead("columns")}>Read {unread.columns}</Button>
-          <span class="sx-muted">to compare the values of each column.</span>
-        </div>
-      )}
-      {sorted === null && !unread.columns && loading && <Skeleton height="96px" />}
-      {sorted !== null && sorted.moved.length > 0 && (
-        <>
-          <p class="sx-changes-legend sx-muted">
-            <span class="sx-legend-bar" /> Snapshot {answer.after} <span class="sx-legend-line" /> Snapshot {answer.before}
-          </p>
-          <div class="sx-changes-columns">
-            {sorted.moved.map((each) => (
-              <ColumnCard key={each.name} column={each} differs={answer.cells[each.name] ?? 0} />
-            ))}
-          </div>
-        </>
-      )}
-      {sorted !== null && sorted.same.length > 0 && (
-        <p class="sx-muted">
-          {sorted.moved.length === 0 ? "No column has other values. " : "Spread as before: "}
-          {sorted.moved.length > 0 && sorted.same.join(", ")}
-        </p>
-      )}
+      <p class="sx-changes-legend sx-muted">
+        <span class="sx-legend-bar" /> Snapshot {answer.after} <span class="sx-legend-line" /> Snapshot {answer.before}
+      </p>
+      <div class="sx-changes-columns">
+        {moved.map((each) => (
+          <ColumnCard key={each.name} column={each} differs={answer.cells[each.name] ?? 0} />
+        ))}
+      </div>
+      {same.length > 0 && <p class="sx-muted">Spread as before: {same.join(", ")}</p>}
     </section>
   );
 }
@@ -324,33 +340,26 @@ function Files({ answer }: { answer: ChangesAnswer }) {
     ...answer.files.added.map((file) => ({ sign: "+", file })),
     ...answer.files.removed.map((file) => ({ sign: "−", file })),
   ];
+  if (listed.length === 0) return <Empty title="No file differs" />;
   return (
-    <details class="sx-fold">
-      <summary>
-        <strong>Files</strong>
-        <span class="sx-muted">{added + removed === 0 ? "No file differs" : `${count(added)} added, ${count(removed)} removed`}</span>
-      </summary>
-      {listed.length > 0 && (
-        <div class="sx-fold-scroll">
-          <table class="sx-table">
-            <thead>
-              <tr>
-                <th scope="col">File</th>
-                <th scope="col">Partition</th>
-                <th scope="col" class="sx-number">Rows</th>
-                <th scope="col" class="sx-number">Size</th>
-              </tr>
-            </thead>
-            <tbody>
-              {listed.map(({ sign, file }) => (
-                <FileRow key={`${sign}${file.name}`} sign={sign} file={file} />
-              ))}
-            </tbody>
-          </table>
-          {listed.length < added + removed && <p class="sx-muted">The first {count(listed.length)} are listed.</p>}
-        </div>
-      )}
-    </details>
+    <div class="sx-table-scroll">
+      <table class="sx-table">
+        <thead>
+          <tr>
+            <th scope="col">File</th>
+            <th scope="col">Partition</th>
+            <th scope="col" class="sx-number">Rows</th>
+            <th scope="col" class="sx-number">Size</th>
+          </tr>
+        </thead>
+        <tbody>
+          {listed.map(({ sign, file }) => (
+            <FileRow key={`${sign}${file.name}`} sign={sign} file={file} />
+          ))}
+        </tbody>
+      </table>
+      {listed.length < added + removed && <p class="sx-muted">The first {count(listed.length)} are listed.</p>}
+    </div>
   );
 }
 
@@ -369,40 +378,34 @@ function FileRow({ sign, file }: { sign: string; file: FileChange }) {
 
 function Partitions({ answer }: { answer: ChangesAnswer }) {
   const { partitions, partitionsChanged, partitionsOf } = answer;
+  if (partitions.length === 0) return <Empty title="No partition differs" />;
   return (
-    <details class="sx-fold">
-      <summary>
-        <strong>Partitions</strong>
-        <span class="sx-muted">
-          {partitionsChanged === 0 ? "No partition differs" : `${count(partitionsChanged)} of ${count(partitionsOf)} differ`}
-        </span>
-      </summary>
-      {partitions.length > 0 && (
-        <div class="sx-fold-scroll">
-          <table class="sx-table">
-            <thead>
-              <tr>
-                <th scope="col">Keys</th>
-                <th scope="col" class="sx-number">Rows before</th>
-                <th scope="col" class="sx-number">Rows after</th>
-                <th scope="col" class="sx-number">Difference</th>
-              </tr>
-            </thead>
-            <tbody>
-              {partitions.map((each) => (
-                <tr key={each.keys}>
-                  <td>{each.keys}</td>
-                  <td class="sx-number">{count(each.rowsBefore)}</td>
-                  <td class="sx-number">{count(each.rowsAfter)}</td>
-                  <td class="sx-number">{signed(each.rowsAfter - each.rowsBefore)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-          {partitions.length < partitionsChanged && <p class="sx-muted">The first {count(partitions.length)} are listed.</p>}
-        </div>
-      )}
-    </details>
+    <div class="sx-table-scroll">
+      <table class="sx-table">
+        <thead>
+          <tr>
+            <th scope="col">Keys</th>
+            <th scope="col" class="sx-number">Rows before</th>
+            <th scope="col" class="sx-number">Rows after</th>
+            <th scope="col" class="sx-number">Difference</th>
+          </tr>
+        </thead>
+        <tbody>
+          {partitions.map((each) => (
+            <tr key={each.keys}>
+              <td>{each.keys}</td>
+              <td class="sx-number">{count(each.rowsBefore)}</td>
+              <td class="sx-number">{count(each.rowsAfter)}</td>
+              <td class="sx-number">{signed(each.rowsAfter - each.rowsBefore)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <p class="sx-muted">
+        {count(partitionsChanged)} of {plural(partitionsOf, "partition")} differ
+        {partitions.length < partitionsChanged && `; the first ${count(partitions.length)} are listed`}.
+      </p>
+    </div>
   );
 }
 

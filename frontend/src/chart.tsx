@@ -2,9 +2,9 @@
 import * as Plot from "@observablehq/plot";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import "./chart.css";
-import { useWidth } from "./measured";
+import { useSize } from "./measured";
 import type { ChartAnswer, Mark } from "./protocol";
-import { HEIGHT, plotOptions, titled } from "./sql/plot_options";
+import { plotOptions, titled } from "./sql/plot_options";
 import type { ChartChoice, ShownAnswer } from "./sql/state";
 import { Chip, Failure, Skeleton } from "./states";
 
@@ -20,15 +20,16 @@ export function ChartView({ shown }: { shown: ShownAnswer }) {
   const { value, loading, failure } = shown.chart.value;
   return (
     <div class="sx-chart" aria-busy={loading}>
-      <Picker shown={shown} drawn={value} />
       {failure && <Failure failure={failure} />}
-      {!failure && value === null && <Skeleton height={`${HEIGHT}px`} label="The chart is drawn" />}
+      {!failure && value === null && <Skeleton height="180px" label="The chart is drawn" />}
       {!failure && value !== null && <Picture answer={value} shown={shown} />}
     </div>
   );
 }
 
-function Picker({ shown, drawn }: { shown: ShownAnswer; drawn: ChartAnswer | null }) {
+/** What is drawn: the mark, and a column for each axis and the colour. */
+export function ChartPicker({ shown }: { shown: ShownAnswer }) {
+  const drawn = shown.chart.value.value;
   const choice = shown.choice.value;
   const choose = (part: Partial<ChartChoice>): void => void shown.draw({ ...choice, ...part });
   const names = shown.columns.map((each): [string, string] => [each.name, each.name]);
@@ -39,7 +40,7 @@ function Picker({ shown, drawn }: { shown: ShownAnswer; drawn: ChartAnswer | nul
       <Pick name="Mark" value={choice.mark} options={MARKS} auto={mark} onPick={(each) => choose({ mark: each as Mark | "" })} />
       <Pick name="X" value={choice.x} options={names} auto={drawn?.x.label} onPick={(x) => choose({ x })} />
       {!isHist && <Pick name="Y" value={choice.y} options={names} auto={drawn?.y.label} onPick={(y) => choose({ y })} />}
-      <Pick name="Color" value={choice.color} options={names} auto={drawn?.color?.label ?? "none"} onPick={(color) => choose({ color })} />
+      <Pick name="Color" value={choice.color} options={names} auto={drawn?.color?.label ?? "None"} onPick={(color) => choose({ color })} />
     </div>
   );
 }
@@ -57,7 +58,7 @@ function Pick({ name, value, options, auto, onPick }: PickParts) {
     <label class="sx-chart-pick">
       <span class="sx-muted">{name}</span>
       <select class="sx-select" value={value} onChange={(event) => onPick(event.currentTarget.value)}>
-        <option value="">{auto === undefined ? "Automatic" : `Automatic: ${auto}`}</option>
+        <option value="">{auto === undefined ? "Automatic" : `${titled(auto)} (automatic)`}</option>
         {options.map(([key, label]) => (
           <option key={key} value={key}>
             {label}
@@ -70,19 +71,18 @@ function Pick({ name, value, options, auto, onPick }: PickParts) {
 
 function Picture({ answer, shown }: { answer: ChartAnswer; shown: ShownAnswer }) {
   const place = useRef<HTMLDivElement>(null);
-  const width = useWidth(place);
+  const { width, height } = useSize(place);
   const colors = answer.color ? shown.colors.of(answer.color.label, answer.color.order) : [];
   useLayoutEffect(() => {
-    if (width > 0 && answer.points.length > 0) place.current?.replaceChildren(Plot.plot(plotOptions(answer, colors, width)));
-    else place.current?.replaceChildren();
-  }, [answer, width]);
+    const isDrawn = width > 0 && answer.points.length > 0;
+    place.current?.replaceChildren(...(isDrawn ? [Plot.plot(plotOptions(answer, colors, { width, height }))] : []));
+  }, [answer, width, height]);
+  const axis = answer.title.toLowerCase().includes(answer.y.label.toLowerCase()) ? "" : titled(answer.y.label);
   return (
     <figure class="sx-chart-figure">
       <figcaption>
         <h3 class="sx-chart-title">{titled(answer.title)}</h3>
-        <p class="sx-muted sx-chart-axes">
-          {titled(answer.y.label)} by {answer.x.label}
-        </p>
+        {axis && <p class="sx-muted sx-chart-axes">{axis}</p>}
         {answer.color && (
           <ul class="sx-chart-legend" aria-label={answer.color.label}>
             {answer.color.order.map((each, index) => (
@@ -96,11 +96,13 @@ function Picture({ answer, shown }: { answer: ChartAnswer; shown: ShownAnswer })
       </figcaption>
       <div ref={place} class="sx-chart-place" />
       {answer.points.length === 0 && <p class="sx-muted">There is nothing to draw: the answer has no rows.</p>}
-      <div class="sx-chart-notes">
-        {answer.notes.map((each) => (
-          <Chip key={each}>{titled(each)}</Chip>
-        ))}
-      </div>
+      {answer.notes.length > 0 && (
+        <div class="sx-chart-notes">
+          {answer.notes.map((each) => (
+            <Chip key={each}>{titled(each)}</Chip>
+          ))}
+        </div>
+      )}
     </figure>
   );
 }

@@ -67,7 +67,8 @@ function paintStrip(pen: CanvasRenderingContext2D, pieces: Piece[], inks: Inks, 
   for (const piece of pieces) {
     const gap = piece.width > 4 ? 1 : 0;
     pen.fillStyle = inks[piece.heat];
-    pen.fillRect(piece.x, top, Math.max(1, piece.width - gap), STRIP);
+    const [x, end] = [Math.round(piece.x), Math.round(piece.x + piece.width)]; // whole pixels: no blur between narrow ones
+    pen.fillRect(x, top, Math.max(1, end - x - gap), STRIP);
   }
   pen.fillStyle = inks.line;
   for (const piece of pieces) if (piece.heat === "empty" && piece.width > 3) hatch(pen, piece, inks, top);

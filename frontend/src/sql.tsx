@@ -2,7 +2,7 @@
 import { effect } from "@preact/signals";
 import type { EditorView } from "@codemirror/view";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { ChartView } from "./chart";
+import { ChartPicker, ChartView } from "./chart";
 import { plural } from "./format";
 import { Grid } from "./grid/grid";
 import { Superseded } from "./kernel";
@@ -31,8 +31,10 @@ export function SqlTab({ store }: { store: Store }) {
   );
   return (
     <div class="sx-sql">
-      <StatementEditor store={store} state={state} />
-      <Outcome store={store} state={state} />
+      <div class="sx-sql-panes">
+        <StatementEditor store={store} state={state} />
+        <Outcome store={store} state={state} />
+      </div>
     </div>
   );
 }
@@ -89,7 +91,7 @@ function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
           <Failure failure={state.failure} />
           {from !== undefined && (
             <Button look="quiet" onClick={() => view.current && goTo(view.current, from)}>
-              Go to the place
+              Go to error
             </Button>
           )}
         </div>
@@ -202,7 +204,7 @@ function Outcome({ store, state }: { store: Store; state: SqlState }) {
 }
 
 function Answered(parts: { store: Store; state: SqlState; value: SqlAnswer | null; loading: boolean }) {
-  const { state, value, loading } = parts;
+  const { store, state, value, loading } = parts;
   const shown = state.shown.value;
   if (value?.kind === "plan") {
     return (
@@ -211,7 +213,10 @@ function Answered(parts: { store: Store; state: SqlState; value: SqlAnswer | nul
       </div>
     );
   }
-  if (shown !== null) return <AnswerRows shown={shown} version={state.version.value} />;
+  if (shown !== null) {
+    const version = state.version.value; // said only where it is no longer the one beside Run
+    return <AnswerRows shown={shown} version={version === store.version.value ? 0 : version} />;
+  }
   if (loading) {
     return (
       <div class="sx-sql-skeleton">
@@ -219,7 +224,7 @@ function Answered(parts: { store: Store; state: SqlState; value: SqlAnswer | nul
       </div>
     );
   }
-  if (state.failure) return null;
+  if (state.failure) return <Empty title="No answer">Correct the statement and run it again.</Empty>;
   const keys = IS_MAC ? "⌘⏎" : "Ctrl+Enter";
   return (
     <Empty title="No answer yet" icon="table">
@@ -243,10 +248,11 @@ function AnswerRows({ shown, version }: { shown: ShownAnswer; version: number })
             Chart
           </button>
         </div>
-        <span class="sx-muted" role="status">
+        <span class="sx-muted sx-sql-total" role="status">
           {total === null ? "Many rows" : plural(total, "row")}
-          {version > 0 && ` · snapshot ${version}`}
+          {version > 0 && ` · at snapshot ${version}`}
         </span>
+        {face === "chart" && <ChartPicker shown={shown} />}
       </div>
       {face === "table" ? (
         <div class="sx-sql-grid">
@@ -267,7 +273,7 @@ export function AnswerPage({ store }: { store: Store }) {
   });
   if (shown === null) return <Empty title="The answer is gone">Run the cell again.</Empty>;
   return (
-    <div class="sx-sql-answer">
+    <div class="sx-sql-answer sx-sql-page">
       <AnswerRows shown={shown} version={0} />
     </div>
   );

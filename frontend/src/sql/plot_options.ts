@@ -6,7 +6,6 @@ import { numberTick, timeTicks } from "./ticks";
 
 type Point = ChartAnswer["points"][number];
 
-export const HEIGHT = 320;
 const LETTER = 6.6; // pixels of a digit at 12 px
 const BAR_HEIGHT = 24;
 const LINE = "var(--sx-border)";
@@ -42,7 +41,8 @@ export function isLying(answer: ChartAnswer, width: number): boolean {
 }
 
 /** What Plot draws: `colors` are those of `answer.color.order`. */
-export function plotOptions(answer: ChartAnswer, colors: readonly string[], width: number): Plot.PlotOptions {
+export function plotOptions(answer: ChartAnswer, colors: readonly string[], size: { width: number; height: number }): Plot.PlotOptions {
+  const { width } = size;
   const lying = isLying(answer, width);
   const values = answer.points.map((each) => each.y);
   const digits = Math.max(...[Math.max(0, ...values), Math.min(0, ...values)].map((each) => numberTick(Math.round(each)).length), 3);
@@ -50,11 +50,11 @@ export function plotOptions(answer: ChartAnswer, colors: readonly string[], widt
   const left = lying ? Math.min(width / 3, 16 + LETTER * Math.max(...names.map((each) => each.length))) : 20 + digits * LETTER;
   return {
     width,
-    height: lying ? names.length * BAR_HEIGHT + 24 : HEIGHT,
+    height: lying ? names.length * BAR_HEIGHT + 24 : Math.max(120, size.height),
     marginLeft: left,
     marginRight: lying ? 24 + digits * LETTER : 24,
     marginTop: lying ? 4 : 12,
-    marginBottom: lying ? 8 : 40,
+    marginBottom: lying ? 8 : answer.x.kind === "time" ? 40 : 28,
     className: "sx-plot",
     ariaLabel: titled(answer.title),
     style: { background: "none", color: "var(--sx-text)", fontFamily: "inherit", fontSize: "12px", overflow: "visible" },
