@@ -1,19 +1,23 @@
 """A page with one widget and no notebook: nothing but anywidget's contract, as the renderer of VS Code or Colab has it.
 
-The widget lives in this process. Its comm is carried by HTTP: what the page sends is posted, what the widget sends comes as
-server-sent events. The page's policy lets nothing be evaluated and nobody else be asked.
+The widget lives in this process. Its comm is carried by HTTP: what the page sends is posted, what the widget sends
+comes as server-sent events. The page's policy lets nothing be evaluated and nobody else be asked.
 """
 
 from __future__ import annotations
 
 import json
 import queue
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Final
+
+import pytest
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self' blob:; style-src 'self' 'unsafe-inline'; img-src data: blob:; "
@@ -23,7 +27,8 @@ _PAGE: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>A widget</title>
 <link rel="icon" href="data:,"><link rel="stylesheet" href="theme.css"><link rel="stylesheet" href="widget.css">
 <style>
-body { margin: 0; padding: 16px; background: var(--jp-layout-color0, Canvas); color: var(--jp-content-font-color1, CanvasText);
+body { margin: 0; padding: 16px; background: var(--jp-layout-color0, Canvas);
+       color: var(--jp-content-font-color1, CanvasText);
        font: var(--jp-content-font-size1, 14px) var(--jp-content-font-family, sans-serif) }
 </style></head>
 <body data-jp-theme-light="LIGHT" data-jp-theme-name="NAME"><main id="host"></main>
@@ -62,13 +67,22 @@ window.unmount = () => clear?.();
 """
 
 
-@dataclass
+@dataclass(frozen=True)
 class Dress:
     """What a host sets on its page: a sheet, JupyterLab's or none, and what JupyterLab says about its theme."""
 
     sheet: str = ""
     name: str = ""
     is_light: bool = True
+
+    @classmethod
+    def of(cls, theme: str) -> Dress:
+        """Return that of a theme of JupyterLab; skip the test where JupyterLab is not installed."""
+        folder = f"theme-{theme.removeprefix('JupyterLab ').lower().replace(' ', '-')}-extension"
+        path = Path(sys.prefix) / "share" / "jupyter" / "lab" / "themes" / "@jupyterlab" / folder / "index.css"
+        if not path.exists():
+            pytest.skip("JupyterLab is not installed")
+        return cls(path.read_text(), theme, is_light="Light" in theme)
 
 
 @dataclass
