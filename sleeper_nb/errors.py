@@ -394,8 +394,8 @@ class NetworkError(StorageError):
 
 
 FREE_SPACE = "free some space, then run it again"
-CHECK = Action("check T", "table.check()")
-DEEP_CHECK = Action("check T --deep", "table.check(deep=True)")
+CHECK = Action("check T", "table.maintenance.check()")
+DEEP_CHECK = Action("check T --deep", "table.maintenance.check(deep=True)")
 HISTORY = Action("history T", "table.history()")
 SAVEPOINTS = Action("savepoints T", "table.savepoints()")
 """Actions on a table whose name is not known where the error is raised."""

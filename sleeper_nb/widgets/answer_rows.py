@@ -67,6 +67,11 @@ class AnswerRows:
             "total": fetched.num_rows if is_whole else None,
         }
 
+    @property
+    def fetched(self) -> pa.Table:
+        """The rows that were fetched so far."""
+        return self._fetched
+
     def columns(self) -> list[dict[str, str]]:
         """Return the columns of the rows that were fetched."""
         kinds = zip(self._fetched.schema, self._kinds, strict=True)

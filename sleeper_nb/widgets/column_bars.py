@@ -153,6 +153,8 @@ class ColumnSummary:
     distinct, exact
         How many different values the column has in the rows that are found, None where they are not counted; and
         whether that is exact, or an estimate.
+    ends
+        Of bars that are ranges, the least and the greatest value of all rows.
     """
 
     column: Field
@@ -163,6 +165,7 @@ class ColumnSummary:
     of: Sequence[int] = ()
     distinct: int | None = None
     exact: bool = False
+    ends: tuple[Any, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

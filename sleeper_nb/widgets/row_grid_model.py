@@ -151,6 +151,7 @@ class RowGridModel:
         self._bars: dict[str, Bars | None] = {}
         self._of: dict[str, Sequence[int]] = {}
         self._distinct: dict[str, int] = {}
+        self._ends: dict[str, tuple[Any, Any]] = {}
         self._order: _Order | None = None
 
     @cached_property
@@ -217,12 +218,18 @@ class RowGridModel:
         return GridPage(query, rows_of(answer, watch), total, source, reads, self.line(query))
 
     def line(self, query: GridQuery) -> str:
-        """Return the cell that runs a query of rows, with all columns; the values are written in it."""
+        """Return the cell that runs a query of a page of rows, with all columns; the values are written in it."""
+        return f"%%sleeper sql --engine duckdb\n{self.statement(query, (query.rows, query.first))}"
+
+    def statement(self, query: GridQuery, page: tuple[int, int] | None = None) -> str:
+        """Return the SELECT of the rows that a query finds, in its order: all columns, and the values written in it.
+
+        Of a page: so many rows, after so many.
+        """
         table = f"{quoted_name(self._at.name)} VERSION AS OF {self._at.resolved.snapshot_id}"
         order = [*map(str, query.sorts), *(quoted_name(name) for name in self._keys_after(query))]
         conditions = query.conditions(self.schema, literal)
-        statement = select(table, "*", conditions, order, (query.rows, query.first))
-        return f"%%sleeper sql --engine duckdb\n{statement}"
+        return select(table, "*", conditions, order, page)
 
     def where(self, query: GridQuery) -> str:
         """Return the filters of a query as one SQL condition with its values written in it; empty for none."""
@@ -381,8 +388,9 @@ class RowGridModel:
         fields = [self.fields[name] for name in names]
         found: dict[str, Bars | None] = {each.name: None for each in fields}
         ordered = [each for each in fields if each.type.name in ORDERED]
-        for name, ends in least_and_greatest(self._at, ordered, watch).items():
-            found[name] = ranges_between(self.fields[name], *ends)
+        ends = least_and_greatest(self._at, ordered, watch)
+        found |= {name: ranges_between(self.fields[name], *each) for name, each in ends.items()}
+        self._ends |= ends
         named = [each for each in fields if each.type.name in NAMED]
         for name, frequent in most_frequent(self._at, named, watch).items():
             found[name] = Bars(self.fields[name], frequent.values) if frequent.values else None
@@ -408,7 +416,10 @@ class RowGridModel:
             counts = counts_of(bars, histogram)
             exact = is_exact or (query.is_all and name in self._distinct)
             most = None if distinct is None else min(distinct, known)  # an estimate can be greater
-            summaries.append(ColumnSummary(self.fields[name], bars, rows, rows - known, counts, (), most, exact))
+            found_ends = self._ends.get(name)
+            summaries.append(
+                ColumnSummary(self.fields[name], bars, rows, rows - known, counts, (), most, exact, found_ends)
+            )
         return summaries
 
     def _distinct_of(self, name: str, query: GridQuery, *, is_exact: bool) -> str:

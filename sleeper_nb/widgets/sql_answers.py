@@ -26,6 +26,8 @@ from sleeper_nb.widgets.chart_answer import ChartChoice, answer_of
 from sleeper_nb.widgets.statement_plan import plan_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sleeper_nb.progress import Watch
     from sleeper_nb.widgets.open_tables import OpenTables
 
@@ -36,8 +38,63 @@ _TABLE_NEXT: Final = re.compile(r"\b(FROM|JOIN|INTO|UPDATE|TABLE|DESCRIBE|SUMMAR
 _VERSION_NEXT: Final = re.compile(r"([\w-]+)\"?\s+VERSION\s+AS\s+OF\s+('?)([\w.-]*)$", re.IGNORECASE)
 
 
-class SqlAnswers:
-    """Answers `sql`, `page`, `cell`, `chart` and `complete`; it remembers one answer, of the last statement.
+class ShownAnswer:
+    """Answers `page`, `cell` and `chart` of one answer, the last one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._shown: _Shown | None = None
+
+    def show(self, result: QueryResult, statement: str) -> None:
+        """Answer about a result of a statement; nothing else may read it until `close`."""
+        self._keep(_Shown(AnswerRows.of(result), result, partial(sql_line, statement)))
+
+    def page(self, asked: Mapping[str, Any], watch: Watch) -> dict[str, Any]:
+        """Return some rows of the answer; with the first of them, its columns."""
+        rows = self._answered().rows
+        page = rows.page(asked["first"], asked["count"], watch)
+        return {**page, "columns": rows.columns()} if asked["first"] == 0 else page
+
+    def cell(self, asked: Mapping[str, Any], watch: Watch) -> dict[str, Any]:
+        """Return a value of the answer as a tree."""
+        return {"tree": self._answered().rows.tree(asked["row"], asked["column"], watch)}
+
+    def chart(self, asked: Mapping[str, Any], watch: Watch) -> dict[str, Any]:
+        """Return a chart of the answer; the engine reads its rows apart from those of the grid."""
+        shown = self._answered()
+        if shown.result is None:
+            raise InvalidInput("there is no chart of a listing", hint="run a query")
+        choice = ChartChoice.of(asked, shown.result.names)
+        apart = shown.result.again()
+        with watch.stopping(apart.cancel):
+            chart = apart.plot(choice.kind, choice.x or None, choice.y or None, color=choice.color or None)
+        return answer_of(chart, shown.result.source_text, shown.line(choice.options))
+
+    def fetched(self) -> pa.Table | None:
+        """Return the rows of the answer that were fetched so far; None when there is no answer."""
+        with self._lock:
+            return None if self._shown is None else self._shown.rows.fetched
+
+    def close(self) -> None:
+        """Forget the answer, and stop reading it."""
+        self._keep(None)
+
+    def _keep(self, shown: _Shown | None) -> None:
+        with self._lock:
+            before, self._shown = self._shown, shown
+        if before is not None:
+            before.rows.close()
+
+    def _answered(self) -> _Shown:
+        with self._lock:
+            shown = self._shown
+        if shown is None:
+            raise NotFound("there is no answer any more", hint="run the statement again")
+        return shown
+
+
+class SqlAnswers(ShownAnswer):
+    """Answers `sql` and `complete`, and remembers one answer, of the last statement.
 
     Parameters
     ----------
@@ -46,9 +103,8 @@ class SqlAnswers:
     """
 
     def __init__(self, tables: OpenTables) -> None:
+        super().__init__()
         self._tables = tables
-        self._lock = threading.Lock()
-        self._shown: _Shown | None = None
 
     def sql(self, asked: Mapping[str, Any], watch: Watch) -> dict[str, Any]:
         """Run a query at a version of a table, on DuckDB; of a statement that changes something, return its plan.
@@ -75,54 +131,12 @@ class SqlAnswers:
             answer["seconds"] = round(time.perf_counter() - began, 3)
         return answer
 
-    def show(self, result: QueryResult, line: str) -> None:
-        """Let `page`, `cell` and `chart` answer about a result; nothing else may read it until `close`."""
-        self._keep(_Shown(AnswerRows.of(result), result, lambda _: line))
-
-    def page(self, asked: Mapping[str, Any], watch: Watch) -> dict[str, Any]:
-        """Return some rows of the answer; with the first of them, its columns."""
-        rows = self._answered().rows
-        page = rows.page(asked["first"], asked["count"], watch)
-        return {**page, "columns": rows.columns()} if asked["first"] == 0 else page
-
-    def cell(self, asked: Mapping[str, Any], watch: Watch) -> dict[str, Any]:
-        """Return a value of the answer as a tree."""
-        return {"tree": self._answered().rows.tree(asked["row"], asked["column"], watch)}
-
-    def chart(self, asked: Mapping[str, Any], watch: Watch) -> dict[str, Any]:
-        """Return a chart of the answer; the engine reads its rows apart from those of the grid."""
-        shown = self._answered()
-        if shown.result is None:
-            raise InvalidInput("there is no chart of a listing", hint="run a query")
-        choice = ChartChoice.of(asked, shown.result.names)
-        apart = shown.result.again()
-        with watch.stopping(apart.cancel):
-            chart = apart.plot(choice.kind, choice.x or None, choice.y or None, color=choice.color or None)
-        return answer_of(chart, shown.result.source_text, shown.line(choice.options))
-
     def complete(self, asked: Mapping[str, Any], _: Watch) -> dict[str, Any]:
         """Return what may come at a place of a statement."""
         text = asked["text"]
         typed = text.encode("utf-16-le")[: 2 * asked["at"]].decode("utf-16-le", "ignore")
         begun, options = self._words(typed, text, asked.get("table", ""))
         return {"from": asked["at"] - len(begun.encode("utf-16-le")) // 2, "options": options}
-
-    def close(self) -> None:
-        """Forget the answer, and stop reading it."""
-        self._keep(None)
-
-    def _keep(self, shown: _Shown | None) -> None:
-        with self._lock:
-            before, self._shown = self._shown, shown
-        if before is not None:
-            before.rows.close()
-
-    def _answered(self) -> _Shown:
-        with self._lock:
-            shown = self._shown
-        if shown is None:
-            raise NotFound("there is no answer any more", hint="run the statement again")
-        return shown
 
     def _answer(self, statement: str, watch: Watch) -> dict[str, Any]:
         is_read = is_query(statement)

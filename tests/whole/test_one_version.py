@@ -118,7 +118,7 @@ TABLE: dict[str, Callable[[Any], Any]] = {
     "at, saved": lambda t: t.at("savepoint.1").describe(),
     "describe": lambda t: t.describe(),
     "changes": lambda t: t.changes(2),
-    "check": lambda t: t.check(deep=True),
+    "check": lambda t: t.maintenance.check(deep=True),
     "diff": lambda t: t.diff(2),
     "inspect": lambda t: t.inspect.fields(),
     "inspect.fields": lambda t: t.inspect.fields(),
@@ -143,7 +143,7 @@ TABLE: dict[str, Callable[[Any], Any]] = {
     "scan": lambda t: t.scan(),
     "schema": lambda t: t.schema,
     "history": lambda t: t.history(),
-    "status": lambda t: t.status(),
+    "status": lambda t: t.inspect.status(),
     "to_dict": lambda t: t.to_dict(),
     # plans of what would be done are reads, too
     "alter, dry": lambda t: t.alter({"m": "int?"}, dry_run=True),

@@ -158,7 +158,7 @@ def test_what_the_parser_might_miss_the_database_itself_refuses(session, folder)
     ):
         with pytest.raises(duckdb.Error):
             confined.execute(sql)
-    assert session.table("trips").check(deep=True).ok
+    assert session.table("trips").maintenance.check(deep=True).ok
 
 
 def test_every_table_function_of_this_duckdb_is_known_to_read_or_refused():
