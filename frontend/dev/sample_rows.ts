@@ -187,6 +187,11 @@ export class SampleRows {
       };
     }
     if ("value" in filter) return (row) => barOf(codes[row] as number, bars) === filter.value;
+    if ("low" in filter) {
+      const column = this.column(filter.column);
+      const { low, high } = filter;
+      return (row) => (low === null || this.text(column, row) >= low) && (high === null || this.text(column, row) < high);
+    }
     return this.typed(this.column(filter.column), filter.text.trim());
   }
 
@@ -215,6 +220,7 @@ export class SampleRows {
     const bars = this.barsOf(version, filter.column);
     if ("text" in filter) return filter.text.toLowerCase() === "null" ? `${name} IS NULL` : `${name} ${filter.text}`;
     if ("value" in filter) return `${name} = '${bars.labels[filter.value]}'`;
+    if ("low" in filter) return `${name} >= '${filter.low ?? ""}' AND ${name} < '${filter.high ?? "~"}'`;
     const edge = (bar: number): number => Math.round((bars.low + bar * bars.width) * 10) / 10;
     return `${name} >= ${edge(filter.bars[0])} AND ${name} < ${edge(filter.bars[1] + 1)}`;
   }

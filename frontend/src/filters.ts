@@ -3,9 +3,14 @@ import type { CubeAnswer, Filter, Header, Query, Sort } from "./protocol";
 
 export type Bars = [number, number]; // both ends included
 
-/** The query without the bars that are chosen in a column; what was typed for it stays. */
+/** Whether a filter is of bars of a header, and not typed or the keys of a partition. */
+function isOfBars(filter: Filter): filter is Extract<Filter, { bars: Bars } | { value: number }> {
+  return "bars" in filter || "value" in filter;
+}
+
+/** The query without the bars that are chosen in a column; its other filters stay. */
 export function withoutBars(query: Query, column: string): Query {
-  return { ...query, filters: query.filters.filter((each) => each.column !== column || "text" in each) };
+  return { ...query, filters: query.filters.filter((each) => each.column !== column || !isOfBars(each)) };
 }
 
 export function withBars(query: Query, column: string, bars: Bars | null, header: Header | null): Query {
@@ -29,8 +34,8 @@ export function withoutFilter(query: Query, filter: Filter): Query {
 }
 
 export function barsOf(query: Query, column: string): Bars | null {
-  const found = query.filters.find((each) => each.column === column && !("text" in each));
-  if (found === undefined || "text" in found) return null;
+  const found = query.filters.find((each) => each.column === column && isOfBars(each));
+  if (found === undefined || !isOfBars(found)) return null;
   return "bars" in found ? ordered(found.bars) : [found.value, found.value];
 }
 
@@ -122,10 +127,16 @@ function quietText(label: string): string {
 export function chipText(filter: Filter, header: Header | null): { column: string; condition: string } {
   const { column } = filter;
   if ("text" in filter) return { column, condition: typedText(filter.text) };
+  if ("low" in filter) return { column, condition: keysText(filter.low, filter.high) };
   const bars: Bars = "bars" in filter ? filter.bars : [filter.value, filter.value];
   if (header === null) return { column, condition: "…" };
   const text = barsText(header, bars);
   return { column, condition: header.ranges || bars[0] !== bars[1] ? text : `= ${text}` };
+}
+
+/** The keys of a partition, as the Partitions tab writes them. */
+function keysText(low: string | null, high: string | null): string {
+  return `${low === null ? "(-∞" : `[${low}`}, ${high ?? "∞"})`;
 }
 
 function typedText(text: string): string {

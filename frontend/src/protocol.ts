@@ -59,7 +59,8 @@ export interface Found {
 export type Filter =
   | { column: string; bars: [number, number] }
   | { column: string; value: number } // one bar of a header with values
-  | { column: string; text: string };
+  | { column: string; text: string }
+  | { column: string; low: string | null; high: string | null }; // exact texts of keys: low included, high excluded
 
 export interface Sort {
   column: string;
