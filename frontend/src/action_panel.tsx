@@ -80,8 +80,9 @@ function Planning({ store, planned, onDone }: PlanningParts) {
   }, [name.value]);
   useEffect(() => {
     const field = box.current?.querySelector<HTMLElement>("input") ?? box.current;
-    field?.focus();
-    box.current?.scrollIntoView?.({ block: "nearest" });
+    field?.focus({ preventScroll: true });
+    const body = box.current?.parentElement;
+    if (body) body.scrollTop = 0; // the page around it stays where it is
   }, []);
   const act = async (): Promise<void> => {
     acting.value = true;

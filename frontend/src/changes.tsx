@@ -313,7 +313,7 @@ function ColumnCard({ column, differs }: { column: ColumnChange; differs: number
       <dl class="sx-column-facts">
         {before === null && <Fact name="Column" value="added" />}
         {after === null && <Fact name="Column" value="removed" />}
-        {before && after && <Fact name="NULL" value={arrow(percent(before.nulls, before.rows), percent(after.nulls, after.rows))} />}
+        {before && after && before.nulls + after.nulls > 0 && <Fact name="NULL" value={arrow(percent(before.nulls, before.rows), percent(after.nulls, after.rows))} />}
         {before && after && <Fact name="Distinct" value={arrow(count(before.distinct), count(after.distinct))} />}
         {differs > 0 && <Fact name="Changed" value={plural(differs, "cell")} />}
       </dl>
