@@ -31,6 +31,7 @@ export class Store {
   readonly start: Start;
   readonly names: Signal<string[]>;
   readonly listed = signal(false); // whether `names` are known; until then an empty list says nothing
+  readonly unlisted = signal<Failure | null>(null); // why the names are not known
   readonly dark = signal(false); // the host's theme; read it where colours are drawn on a canvas
   readonly table: Signal<string>;
   readonly version: Signal<number>;
@@ -44,6 +45,9 @@ export class Store {
   readonly planned = signal<Planned | null>(null); // null: no plan is open
   readonly newest: ReadonlySignal<number>;
   private readonly ends: (() => void)[] = [];
+  private readonly onMessage = (message: never): void => {
+    if ((message as { do?: string }).do === "refresh") void this.refresh(); // Python's `refresh()`
+  };
   private readonly onSelection = (): void => this.follow(this.model.get("selection") as Selection);
 
   constructor(private readonly model: Model) {
@@ -60,6 +64,7 @@ export class Store {
     this.newest = computed(() => this.opened.value.value?.versions.number.at(-1) ?? 0);
     if (this.start.mode === "explorer") void this.list();
     model.on("change:selection", this.onSelection);
+    model.on("msg:custom", this.onMessage);
     this.ends.push(effect(() => this.tell()));
     this.ends.push(effect(() => void this.open(this.table.value)));
     this.ends.push(effect(() => this.clearFooter([this.table.value, this.tab.value])));
@@ -141,9 +146,9 @@ export class Store {
   async refresh(): Promise<void> {
     const wasNewest = this.version.peek() === this.newest.peek();
     const table = this.table.peek();
-    const names = this.start.mode === "explorer" ? (await this.kernel.ask("tables", {})).names : [table];
-    this.names.value = names;
-    if (!names.includes(table)) {
+    if (this.start.mode === "explorer") await this.list();
+    const names = this.names.peek();
+    if (this.listed.peek() && !names.includes(table)) {
       await this.choose(names[0] ?? "");
       return;
     }
@@ -156,17 +161,22 @@ export class Store {
   close(): void {
     this.ends.forEach((end) => end());
     this.model.off("change:selection", this.onSelection);
+    this.model.off("msg:custom", this.onMessage);
     this.kernel.close();
   }
 
   /** Learn the names of all tables; the first is shown when none is. */
   private async list(): Promise<void> {
     try {
-      this.names.value = (await this.kernel.ask("tables", {})).names;
-      this.listed.value = true;
-      if (!this.table.peek()) await this.choose(this.names.peek()[0] ?? "");
+      const { names } = await this.kernel.ask("tables", {});
+      batch(() => {
+        this.names.value = names;
+        this.listed.value = true;
+        this.unlisted.value = null;
+      });
+      if (!this.table.peek()) await this.choose(names[0] ?? "");
     } catch (error) {
-      if (error instanceof RequestError) this.opened.value = { value: null, loading: false, failure: error.failure };
+      if (error instanceof RequestError) this.unlisted.value = error.failure;
       else if (!(error instanceof Superseded)) throw error;
     }
   }
