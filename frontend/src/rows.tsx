@@ -5,6 +5,7 @@ import { chipText, isFiltered, statementOf, withoutFilter } from "./filters";
 import { count, plural } from "./format";
 import { ColumnsButton } from "./grid/columns_menu";
 import { Grid } from "./grid/grid";
+import { GridSkeleton } from "./grid/grid_parts";
 import { Popover } from "./grid/popover";
 import { Icon } from "./icons";
 import { RequestError, Superseded } from "./kernel";
@@ -43,10 +44,16 @@ export function RowsTab({ store }: { store: Store }) {
   }
   return (
     <div class="sx-rows">
-      <Toolbar store={store} model={model} seen={seen.value} />
-      <FilterBar store={store} model={model} />
+      <div class="sx-rows-bar">
+        <Search store={store} model={model} />
+        <Chips store={store} model={model} />
+        <Where where={model.answer.value?.where ?? ""} />
+        <Shown seen={seen.value} brushed={model.brushedRows.value} all={store.schema.value.value?.rows ?? null} />
+        <ColumnsButton columns={model.columns.value} layout={model.layout} />
+        <Carry store={store} model={model} />
+      </div>
       {source === null ? (
-        <div class="sx-rows-wait" aria-busy="true" />
+        <GridSkeleton />
       ) : (
         <Grid
           source={source}
@@ -58,17 +65,6 @@ export function RowsTab({ store }: { store: Store }) {
           onShown={(first, end, total) => (seen.value = { first, end, total })}
         />
       )}
-    </div>
-  );
-}
-
-function Toolbar({ store, model, seen }: { store: Store; model: RowsModel; seen: Seen }) {
-  return (
-    <div class="sx-rows-bar">
-      <Search store={store} model={model} />
-      <Chips store={store} model={model} />
-      <Shown seen={seen} all={store.schema.value.value?.rows ?? null} />
-      <ColumnsButton columns={model.columns.value} layout={model.layout} />
     </div>
   );
 }
@@ -157,36 +153,43 @@ function Chips({ store, model }: { store: Store; model: RowsModel }) {
 }
 
 /** `Rows 1–23 of 17,283`, and of how many the filters took them. */
-function Shown({ seen, all }: { seen: Seen; all: number | null }) {
+function Shown({ seen, brushed, all }: { seen: Seen; brushed: number | null; all: number | null }) {
   const { first, end, total } = seen;
   const of = total === null ? `${count(end)}+` : count(total);
   return (
     <div class="sx-rows-shown">
-      {end > first ? (
+      {brushed !== null ? (
+        <strong>{plural(brushed, "row")}</strong>
+      ) : end > first ? (
         <>
           Rows {count(first + 1)}–{count(end)} of <strong>{of}</strong>
         </>
       ) : (
         total === 0 && <strong>No rows</strong>
       )}
-      {all !== null && total !== null && total < all && <span class="sx-muted"> ({count(all)} in all)</span>}
+      {all !== null && (brushed ?? total ?? all) < all && <span class="sx-muted"> ({count(all)} in all)</span>}
     </div>
   );
 }
 
-/** The filter as SQL, and where it can be carried to. */
-function FilterBar({ store, model }: { store: Store; model: RowsModel }) {
+/** The filter as SQL. */
+function Where({ where }: { where: string }) {
+  return (
+    <code class="sx-rows-where sx-cut sx-muted" title={where}>
+      {where && `WHERE ${where}`}
+    </code>
+  );
+}
+
+/** Where the rows can be carried to. */
+function Carry({ store, model }: { store: Store; model: RowsModel }) {
   const answer = model.answer.value;
-  const where = answer?.where ?? "";
   const open = (): void => {
-    store.statement.value = statementOf(store.table.peek(), where, store.query.peek().sorts);
+    store.statement.value = statementOf(store.table.peek(), answer?.where ?? "", store.query.peek().sorts);
     store.tab.value = "sql";
   };
   return (
-    <div class="sx-rows-bar sx-rows-where">
-      <code class="sx-cut" title={where}>
-        {where === "" ? <span class="sx-muted">All rows</span> : `WHERE ${where}`}
-      </code>
+    <div class="sx-rows-carry">
       <Button look="quiet" disabled={answer === null} onClick={open}>
         Open in SQL
       </Button>

@@ -1,6 +1,6 @@
 /** What the Rows tab knows: rows as a source of the grid, headers, and the counts while bars are brushed. */
 import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/signals";
-import { type Bars, barsOf, brushed, isFiltered, ordered, sortedBy, textOf, withBars, withoutBars, withText } from "./filters";
+import { type Bars, barsOf, brushed, cubeRows, isFiltered, ordered, sortedBy, textOf, withBars, withoutBars, withText } from "./filters";
 import { chunksOf, keysFirst, namesOf, type ColumnLayout, OWN_LAYOUT } from "./grid/columns";
 import type { Block, BlockRequest, GridColumn, GridHeaders, GridSource, GridSorts } from "./grid/source";
 import { RequestError, Superseded } from "./kernel";
@@ -28,6 +28,8 @@ export class RowsModel {
   readonly sorting: ReadonlySignal<GridSorts>;
   /** The headers as they are shown: while bars are brushed, from the cube. */
   readonly shown: ReadonlySignal<Record<string, Header>>;
+  /** How many rows the brushed bars have; null while nothing is brushed. */
+  readonly brushedRows: ReadonlySignal<number | null>;
   readonly brush = signal<{ column: string; bars: Bars } | null>(null);
   private readonly known = signal<Known>({ of: "", headers: {} });
   private readonly cube = signal<{ of: string; answer: CubeAnswer } | null>(null);
@@ -49,6 +51,10 @@ export class RowsModel {
     this.columns = computed(() => this.columnsOf());
     this.source = computed(() => this.sourceOf());
     this.shown = computed(() => this.shownHeaders());
+    this.brushedRows = computed(() => {
+      const [brush, cube] = [this.brush.value, this.readyCube()];
+      return brush === null || cube === null ? null : cubeRows(cube, brush.bars);
+    });
     this.sorting = computed(() => this.sortingOf(store.query.value));
     this.headers = this.headersOf();
     this.ends.push(effect(() => this.follow()));
@@ -176,12 +182,15 @@ export class RowsModel {
 
   private shownHeaders(): Record<string, Header> {
     const { headers } = this.known.value;
-    const brush = this.brush.value;
-    const cube = this.cube.value;
-    if (brush === null) return headers;
-    const isReady = cube !== null && cube.answer.column === brush.column && cube.of === this.cubeKey(brush.column);
-    if (isReady) return brushed(headers, cube.answer, brush.bars);
-    return headers; // as before until the cube is there
+    const [brush, cube] = [this.brush.value, this.readyCube()];
+    return brush === null || cube === null ? headers : brushed(headers, cube, brush.bars);
+  }
+
+  /** The cube of what is brushed; null until it is there. */
+  private readyCube(): CubeAnswer | null {
+    const [brush, cube] = [this.brush.value, this.cube.value];
+    const isReady = brush !== null && cube?.answer.column === brush.column && cube.of === this.cubeKey(brush.column);
+    return isReady ? cube.answer : null;
   }
 
   /** The brush stays until the headers of the new filter are there: it shows the same counts. */

@@ -3,10 +3,11 @@ import { type Signal, useSignal } from "@preact/signals";
 import { barsText, movedBars, type Bars } from "../filters";
 import { count, percent, plural } from "../format";
 import type { Header } from "../protocol";
+import { grouped } from "./cell_text";
 import { widthOf } from "./columns";
 import type { GridHeaders } from "./source";
 
-export const BARS_HEIGHT = 32;
+export const BARS_HEIGHT = 28;
 const LEAST = 2; // px of a bar that is not zero
 const LABEL = 6.6; // px of a character of 12 px
 
@@ -34,13 +35,14 @@ export function HeaderBars({ name, header, headers, width, isCurrent }: BarsPart
     (event.currentTarget as Element).setPointerCapture(event.pointerId);
     const from = barAt(event);
     dragged.value = { from, was: chosen };
+    hovered.value = null;
     anchor.value = null;
     headers.begin(name);
     headers.move(name, [from, from]);
   };
   const onPointerMove = (event: PointerEvent): void => {
     const at = barAt(event);
-    hovered.value = at;
+    hovered.value = dragged.value === null ? at : null;
     if (dragged.value !== null) headers.move(name, [dragged.value.from, at]);
   };
   const onPointerUp = (event: PointerEvent): void => {
@@ -158,6 +160,15 @@ export function outline(counts: number[], most: number, step: number, gap: numbe
   return path;
 }
 
+/** The days of two times, where they differ; long numbers in groups. */
+export function endsText([low, high]: [string, string]): [string, string] {
+  const [begin, end] = [DAY.exec(low)?.[1], DAY.exec(high)?.[1]];
+  if (begin !== undefined && end !== undefined && begin !== end) return [begin, end];
+  return [grouped(low), grouped(high)];
+}
+
+const DAY = /^(\d{4}-\d\d-\d\d)[ T]/;
+
 interface CaptionParts {
   header: Header;
   width: number;
@@ -177,7 +188,7 @@ function Caption({ header, width, chosen, hovered }: CaptionParts) {
     );
   }
   if (header.ends !== undefined) {
-    const [low, high] = header.ends;
+    const [low, high] = endsText(header.ends);
     const fits = (widthOf(low) + widthOf(high) + 2) * LABEL <= width;
     return (
       <div class="sx-bars-caption">
@@ -199,7 +210,9 @@ function Caption({ header, width, chosen, hovered }: CaptionParts) {
       </div>
     );
   }
-  const top = header.counts.indexOf(Math.max(...header.counts));
+  const most = Math.max(...header.counts);
+  const top = header.counts.indexOf(most);
+  if (most === 0) return <div class="sx-bars-caption" />;
   return (
     <div class="sx-bars-caption">
       <span class="sx-cut">{header.bars[top] || "''"}</span>

@@ -9,6 +9,7 @@ import { blockKey, blocksOf, type Span } from "./virtual";
 export const BLOCK = 100;
 const MOST_BLOCKS = 64;
 const SLOTS = 2;
+const SLOW = 100; // ms: after so long grey shapes are shown for what is read
 const CALM = 150; // ms: so long are other rows wanted before a request for rows that are out of sight is given up
 
 interface UnderWay {
@@ -25,6 +26,7 @@ interface Kept {
 export class Blocks {
   readonly changed = signal(0); // counts what came in
   readonly failure = signal<Failure | null>(null);
+  readonly isSlow = signal(false);
   total: number | null;
   private known = 0; // rows before this one are there, when the total is unknown
   private isComplete = false;
@@ -32,6 +34,7 @@ export class Blocks {
   private readonly slots: (UnderWay | null)[] = new Array(SLOTS).fill(null);
   private wanted: { block: number; chunk: number }[] = [];
   private timer: ReturnType<typeof setTimeout> | null = null;
+  private slow: ReturnType<typeof setTimeout> | null = null;
   private isClosed = false;
   private readonly chunkOf = new Map<string, number>();
 
@@ -57,7 +60,8 @@ export class Blocks {
   want(rows: Span, names: Iterable<string>): void {
     const chunks = chunksOf(this.columns, names);
     const around = { first: Math.max(0, rows.first - BLOCK / 4), end: Math.min(this.rows, rows.end + BLOCK / 4) };
-    const blocks = [...new Set([...blocksOf(rows, BLOCK), ...blocksOf(around, BLOCK)])];
+    const seen = rows.end > rows.first ? rows : { first: 0, end: 1 }; // a table without rows is asked for too: it says so
+    const blocks = [...new Set([...blocksOf(seen, BLOCK), ...blocksOf(around, BLOCK)])];
     this.wanted = blocks.flatMap((block) => chunks.map((chunk) => ({ block, chunk })));
     for (const each of this.wanted) this.touch(blockKey(each.block, each.chunk));
     this.fill();
@@ -102,6 +106,7 @@ export class Blocks {
   close(): void {
     this.isClosed = true;
     if (this.timer !== null) clearTimeout(this.timer);
+    if (this.slow !== null) clearTimeout(this.slow);
   }
 
   private of(row: number, column: string): Kept | undefined {
@@ -139,6 +144,7 @@ export class Blocks {
 
   private async read(slot: number, asked: UnderWay): Promise<void> {
     this.slots[slot] = asked;
+    this.slow ??= setTimeout(() => (this.isSlow.value = true), SLOW);
     try {
       const first = asked.block * BLOCK;
       const answer = await this.source.fetch({ first, count: BLOCK, columns: namesOf(this.columns, asked.chunks), slot });
@@ -150,8 +156,15 @@ export class Blocks {
       if (this.slots[slot] === asked) {
         this.slots[slot] = null;
         if (!this.isClosed) this.fill();
+        if (this.slots.every((each) => each === null)) this.rest();
       }
     }
+  }
+
+  private rest(): void {
+    if (this.slow !== null) clearTimeout(this.slow);
+    this.slow = null;
+    this.isSlow.value = false;
   }
 
   private take(asked: UnderWay, answer: Block): void {

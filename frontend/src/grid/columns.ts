@@ -13,7 +13,7 @@ export const LEAST_WIDTH = 56;
 export const MOST_WIDTH = 800;
 export const CHUNK = 40; // columns of a block
 const PADDING = 18; // of a cell, with its border
-const MOST_OWN = 320; // a column takes no more by itself
+const MOST_OWN = 280; // a column takes no more by itself
 const CHARACTER = 7.3; // px of a character of 13 px on average
 
 /** The columns in the order in which they are read and numbered: row keys, sort keys, the others. */
@@ -70,7 +70,8 @@ export function ownWidth(column: GridColumn, cells: Cell[], least: number): numb
   const type = Math.min(widthOf(column.type), 18) * 6.6;
   const longest = cells.reduce((most: number, each) => Math.max(most, cellWidth(each)), 0);
   const content = cells.length > 0 ? longest * CHARACTER : USUAL[column.kind] ?? USUAL.string;
-  const width = Math.ceil(Math.max(title, type, content as number) + PADDING);
+  const days = least > 0 && (column.kind === "date" || column.kind === "timestamp") ? 152 : 0; // the ends of its bars
+  const width = Math.ceil(Math.max(title, type, content as number, days) + PADDING);
   return Math.min(MOST_OWN, Math.max(least, LEAST_WIDTH, width));
 }
 

@@ -2,17 +2,18 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { copyText, Failure } from "../states";
+import { bodyCell } from "./cell";
 import { exact } from "./cell_text";
 import { keysFirst, OWN_LAYOUT, pinnedNames, withHidden, withPin, withWidth } from "./columns";
 import "./grid.css";
-import { BodyCell, selectedText, Sign, Unread } from "./grid_parts";
+import { selectedText, Sign, Unread } from "./grid_parts";
 import { FULL_HEAD, HeaderCell, PLAIN_HEAD } from "./header";
 import { HeaderMenu } from "./header_menu";
 import { GUTTER, useBlocks, usePlaced } from "./placed";
 import type { GridColumn, GridProps } from "./source";
 import { ValuePanel } from "./value_panel";
 import { ROW, SIDE, Viewport } from "./viewport";
-import { columnsSeen, scaleOf } from "./virtual";
+import { columnsSeen, RowKeys, scaleOf } from "./virtual";
 
 const LEAST_WITH_BARS = 124; // px of a column
 
@@ -30,6 +31,8 @@ export function Grid(props: GridProps) {
   const element = useRef<HTMLDivElement>(null);
   const columns = useMemo(() => keysFirst(source.columns), [source.columns]);
   const viewport = useMemo(() => new Viewport(head), [head]);
+  const offset = source.marked ? 1 : 0; // columns before the first: the sign
+  const keys = useMemo(() => new RowKeys(), []);
   const { blocks, newest } = useBlocks(source, columns);
   const active = useSignal<Active>({ row: 0, column: 0 });
   const isOpen = useSignal(false); // the value panel
@@ -79,7 +82,6 @@ export function Grid(props: GridProps) {
     column: Math.min(active.value.column, Math.max(0, placed.columns.length - 1)),
   };
   const column = placed.columns[now.column];
-  const cellId = (row: number, at: number): string => `${id}-${row}-${at}`;
   const isActiveDrawn = now.row >= drawn.first && now.row < drawn.end && shown.includes(now.column);
 
   const go = (row: number, at: number): void => {
@@ -92,6 +94,9 @@ export function Grid(props: GridProps) {
     if (at < placed.stuck) return;
     viewport.revealSide((placed.offsets[at] as number) - begin, placed.widths[at] as number, begin);
   };
+  useLayoutEffect(() => {
+    if (isOpen.value) showColumn(now.column); // the panel takes some of the width
+  }, [isOpen.value, viewport.width.value]);
   const focusHeader = (at: number): void => {
     const name = placed.columns[clamp(at, placed.columns.length - 1)]?.name;
     active.value = { row: now.row, column: clamp(at, placed.columns.length - 1) };
@@ -134,6 +139,16 @@ export function Grid(props: GridProps) {
     event.preventDefault();
     event.stopPropagation();
   };
+  /** A press makes a cell the active one; a double click, or a click of its button, opens its value. */
+  const onPick = (event: MouseEvent): void => {
+    const target = event.target as Element;
+    const cell = target.closest("[role=gridcell]");
+    if (cell === null || event.button !== 0) return;
+    const row = Number(cell.parentElement?.ariaRowIndex ?? 0) - 2;
+    const isOpening = event.type === "dblclick" || (event.type === "click" && target.closest(".sx-cell-open") !== null);
+    if (isOpening) isOpen.value = true;
+    else active.value = { row, column: Number(cell.ariaColIndex) - 1 - offset };
+  };
   const onCopy = (event: ClipboardEvent): void => {
     const text = selectedText(element.current as HTMLElement);
     if (text === null) return;
@@ -158,7 +173,6 @@ export function Grid(props: GridProps) {
   const width = placed.offsets.at(-1) as number;
   const space = scaleOf(rows * ROW, viewport.height.value).space;
   const pinned = pinnedNames(columns, layout.value);
-  const offset = source.marked ? 1 : 0;
   const isEmpty = blocks.total === 0 && !blocks.isEmpty;
   const opened = menu.value;
   const failure = newest.failure.value;
@@ -183,33 +197,24 @@ export function Grid(props: GridProps) {
       />
     );
   };
-  const row = (at: number) => {
+  const row = (at: number, key: number) => {
     const mark = offset ? blocks.mark(at, placed.columns[0]?.name ?? "") : undefined;
     const cell = (i: number) => {
       const each = placed.columns[i] as GridColumn;
-      return (
-        <BodyCell
-          key={each.name}
-          id={cellId(at, i)}
-          column={each}
-          cell={blocks.cell(at, each.name)}
-          before={mark && blocks.before(at, each.name)}
-          row={at}
-          index={i + 1 + offset}
-          width={placed.widths[i] as number}
-          left={i < placed.stuck ? (placed.offsets[i] as number) : null}
-          isLastPinned={i === placed.stuck - 1}
-          isActive={at === now.row && i === now.column}
-          onPick={(open) => {
-            active.value = { row: at, column: i };
-            if (open) isOpen.value = true;
-          }}
-        />
-      );
+      return bodyCell({
+        column: each,
+        cell: blocks.cell(at, each.name),
+        before: mark && blocks.before(at, each.name),
+        index: i + 1 + offset,
+        width: placed.widths[i] as number,
+        left: i < placed.stuck ? (placed.offsets[i] as number) : null,
+        isLastPinned: i === placed.stuck - 1,
+        activeId: at === now.row && i === now.column ? `${id}-active` : "",
+      });
     };
     const stuck = shown.slice(0, placed.stuck);
     return (
-      <div key={at} role="row" class={`sx-grid-row${mark ? ` sx-row-${mark.kind}` : ""}`} aria-rowindex={at + 2}>
+      <div key={key} role="row" class={`sx-grid-row${mark ? ` sx-row-${mark.kind}` : ""}`} aria-rowindex={at + 2}>
         {offset > 0 && <Sign mark={mark} />}
         {stuck.map(cell)}
         <div class="sx-grid-gap" role="none" style={{ width: `${gap}px` }} />
@@ -223,14 +228,14 @@ export function Grid(props: GridProps) {
       <div class="sx-grid-frame">
         <div
           ref={element}
-          class="sx-grid"
+          class={`sx-grid${newest.isSlow.value ? " sx-grid-slow" : ""}`}
           role="grid"
           tabindex={0}
           aria-label={label}
           aria-rowcount={blocks.total === null ? -1 : rows + 1}
           aria-colcount={placed.columns.length + offset}
           aria-busy={blocks.isEmpty && failure === null}
-          aria-activedescendant={isActiveDrawn && rows > 0 ? cellId(now.row, now.column) : undefined}
+          aria-activedescendant={isActiveDrawn && rows > 0 ? `${id}-active` : undefined}
           onScroll={() => viewport.onScroll()}
           onKeyDown={onKeyDown}
           onCopy={onCopy}
@@ -247,9 +252,12 @@ export function Grid(props: GridProps) {
             <div
               class="sx-grid-body"
               role="rowgroup"
+              onPointerDown={onPick}
+              onClick={onPick}
+              onDblClick={onPick}
               style={{ top: `${head + drawn.first * ROW - viewport.shift.value}px`, width: `${width}px` }}
             >
-              {Array.from({ length: Math.max(0, Math.min(drawn.end, rows) - drawn.first) }, (_, i) => row(drawn.first + i))}
+              {keys.of({ first: drawn.first, end: Math.min(drawn.end, rows) }).map((key, i) => row(drawn.first + i, key))}
             </div>
           </div>
         </div>

@@ -1,70 +1,7 @@
-/** Parts of the grid: a cell, the sign of a changed row, and the button that reads the headers. */
-import { Icon } from "../icons";
-import type { Cell } from "../protocol";
+/** Parts of the grid: the sign of a changed row, and the button that reads the headers. */
 import { Button } from "../states";
-import { CellContent } from "./cell";
-import { exact, isNumber } from "./cell_text";
-import type { GridColumn, GridHeaders, RowMark } from "./source";
-
-interface CellParts {
-  id: string;
-  column: GridColumn;
-  cell: Cell | undefined;
-  before: Cell | undefined;
-  row: number;
-  index: number; // from 1
-  width: number;
-  left: number | null;
-  isLastPinned: boolean;
-  isActive: boolean;
-  onPick: (open: boolean) => void;
-}
-
-export function BodyCell(parts: CellParts) {
-  const { column, cell, before, left, isActive } = parts;
-  const classes = [
-    "sx-cell",
-    isNumber(column.kind) && "sx-cell-number",
-    column.kind === "nested" && "sx-cell-nested",
-    left !== null && "sx-pinned",
-    parts.isLastPinned && "sx-pinned-last",
-    before !== undefined && "sx-cell-differs",
-    isActive && "sx-cell-active",
-  ];
-  const canOpen = cell !== null && cell !== undefined && (typeof cell === "object" || column.kind === "nested");
-  return (
-    <div
-      id={parts.id}
-      role="gridcell"
-      class={classes.filter(Boolean).join(" ")}
-      aria-colindex={parts.index}
-      aria-selected={isActive}
-      data-exact={cell === undefined ? undefined : exact(cell)}
-      style={{ width: `${parts.width}px`, ...(left === null ? {} : { left: `${left}px` }) }}
-      onPointerDown={(event) => event.button === 0 && parts.onPick(false)}
-      onDblClick={() => parts.onPick(true)}
-    >
-      {before !== undefined && (
-        <del class="sx-cell-before">
-          <CellContent column={column} cell={before} row={parts.row} />
-        </del>
-      )}
-      <CellContent column={column} cell={cell} row={parts.row} />
-      {isActive && canOpen && (
-        <button
-          type="button"
-          class="sx-cell-open"
-          tabindex={-1}
-          aria-label={`Open the value of ${column.name}`}
-          title="Open (Enter)"
-          onClick={() => parts.onPick(true)}
-        >
-          <Icon name="full" />
-        </button>
-      )}
-    </div>
-  );
-}
+import { FULL_HEAD } from "./header";
+import type { GridHeaders, RowMark } from "./source";
 
 const SIGNS: Record<RowMark["kind"], string> = { added: "+", removed: "−", changed: "~" };
 
@@ -102,6 +39,33 @@ export function Unread({ headers }: { headers: GridHeaders }) {
   );
 }
 
+const COLUMNS = [124, 124, 170, 124, 124, 220, 170];
+const ROWS = 12;
+
+/** Before the columns are known. */
+export function GridSkeleton() {
+  return (
+    <div class="sx-grid-root sx-grid-wait sx-grid-slow" aria-busy="true" style={{ "--sx-head": `${FULL_HEAD}px` }}>
+      <div class="sx-grid-head sx-grid-row">
+        {COLUMNS.map((width, i) => (
+          <div key={i} class="sx-head-cell" style={{ width: `${width}px` }}>
+            <div class="sx-head-title sx-cell-waits" />
+            <div class="sx-head-type" />
+            <div class="sx-bars-wait" />
+          </div>
+        ))}
+      </div>
+      {Array.from({ length: ROWS }, (_, row) => (
+        <div key={row} class="sx-grid-row">
+          {COLUMNS.map((width, i) => (
+            <div key={i} class="sx-cell sx-cell-waits" style={{ width: `${width}px` }} />
+          ))}
+        </div>
+      ))}
+    </div>
+  );
+}
+
 /** The exact text of the selected cells, with tabs and line ends between them; null when nothing is selected. */
 export function selectedText(grid: HTMLElement): string | null {
   const selection = getSelection();
@@ -109,10 +73,10 @@ export function selectedText(grid: HTMLElement): string | null {
   const lines: string[] = [];
   const cells: HTMLElement[] = [];
   for (const row of grid.querySelectorAll<HTMLElement>(".sx-grid-body > .sx-grid-row")) {
-    const all = [...row.querySelectorAll<HTMLElement>(".sx-cell[data-exact]")];
+    const all = [...row.querySelectorAll<HTMLElement>("[role=gridcell]")];
     const chosen = all.filter((each) => selection.containsNode(each, true));
     cells.push(...chosen);
-    if (chosen.length > 0) lines.push(chosen.map((each) => each.dataset.exact ?? "").join("\t"));
+    if (chosen.length > 0) lines.push(chosen.map((each) => each.dataset.exact ?? each.textContent ?? "").join("\t"));
   }
   const isPart = cells.length === 1 && selection.toString().trim() !== cells[0]?.textContent?.trim();
   if (isPart) return null; // a part of one cell is copied as it is

@@ -6,8 +6,8 @@ import { HeaderBars } from "./bars";
 import { isNumber } from "./cell_text";
 import type { GridColumn, GridHeaders, GridSorts } from "./source";
 
-export const PLAIN_HEAD = 48;
-export const FULL_HEAD = 116;
+export const PLAIN_HEAD = 46;
+export const FULL_HEAD = 106;
 const PADDING = 16;
 const KEY_STEP = 16; // px of a move with the keyboard
 
@@ -142,7 +142,7 @@ function Facts({ column, header, headers }: { column: GridColumn; header: Header
           {percent(header.nulls, header.rows)} null
         </button>
       )}
-      {distinct !== null && (
+      {distinct !== null && header.rows > 0 && (
         <span class="sx-cut" title={`${header.exact ? "" : "About "}${count(distinct)} different values`}>
           {header.exact ? "" : "≈ "}
           {distinct < 10_000 ? count(distinct) : short(distinct)} distinct
