@@ -166,7 +166,7 @@ function NoTables({ store }: { store: Store }) {
         <>
           <code class="sx-command">{line}</code>
           <Copy text={line} />
-          {store.start.canWrite && <InsertCell store={store} line={line} />}
+          {store.start.canWrite && <InsertCell store={store} line={line} look="primary" />}
           <Button icon="refresh" onClick={() => void store.refresh()}>
             Refresh
           </Button>

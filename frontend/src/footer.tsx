@@ -31,7 +31,7 @@ export function FooterBar({ store }: { store: Store }) {
 }
 
 /** A button that puts the command into a new cell, and says what became of it. */
-export function InsertCell({ store, line }: { store: Store; line: string }) {
+export function InsertCell({ store, line, look = "quiet" }: { store: Store; line: string; look?: "quiet" | "primary" }) {
   const [said, setSaid] = useState("");
   const [failure, setFailure] = useState<Reason | null>(null);
   useEffect(() => {
@@ -49,7 +49,7 @@ export function InsertCell({ store, line }: { store: Store; line: string }) {
   };
   return (
     <>
-      <Button look="quiet" icon="insert" title="Put this command into a new cell" onClick={() => void insert()}>
+      <Button look={look} icon="insert" title="Put this command into a new cell" onClick={() => void insert()}>
         Insert cell
       </Button>
       <span class="sx-footer-said sx-muted sx-cut" role="status">

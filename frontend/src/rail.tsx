@@ -15,9 +15,10 @@ const ROW = 52;
 const MORE = 4; // rows above and below those in view
 const PAUSE = 200; // milliseconds without a key before the kernel searches
 const SCROLL_PAUSE = 60;
+const AT_FIRST = 50; // the details of so many tables may have come with the page
 const SPARK = { width: 32, height: 18 };
 
-/** What is known of tables; `version` counts up when it changes. */
+/** What is known of tables, and of the search for them. */
 class Known {
   readonly details = signal<ReadonlyMap<string, TableDetails>>(new Map());
   readonly found = signal<Found[] | null>(null);
@@ -27,13 +28,15 @@ class Known {
 
   constructor(private readonly store: Store) {}
 
-  /** Ask for the details of names in view, when scrolling rests. */
+  /** Ask for the details of names in view, when scrolling rests; those that came with the page are there at once. */
   show(names: string[]): void {
     window.clearTimeout(this.timer);
-    const asked = missing(names, this.details.peek());
+    const known = this.details.peek();
+    const asked = missing(names, known);
     if (asked.length === 0) return;
-    const isFirst = this.details.peek().size === 0;
-    this.timer = window.setTimeout(() => void this.ask(asked), isFirst ? 0 : SCROLL_PAUSE);
+    const first = this.store.names.peek().slice(0, AT_FIRST);
+    if (known.size === 0 && this.store.kernel.peek("details", { names: first }) !== undefined) void this.ask(first);
+    else this.timer = window.setTimeout(() => void this.ask(asked), known.size === 0 ? 0 : SCROLL_PAUSE);
   }
 
   search(text: string): void {
@@ -46,7 +49,7 @@ class Known {
 
   /** Sizes may have changed: ask again for what is in view. */
   forget(): void {
-    this.details.value = new Map();
+    if (this.details.peek().size > 0) this.details.value = new Map();
     this.failure.value = null;
   }
 
@@ -56,27 +59,30 @@ class Known {
   }
 
   private async ask(names: string[]): Promise<void> {
-    const keep = ({ tables }: { tables: TableDetails[] }): void => {
+    const keep = (tables: TableDetails[]): void => {
       this.details.value = new Map([...this.details.peek(), ...tables.map((each) => [each.name, each] as const)]);
     };
-    await this.quietly(async () => keep(await this.store.kernel.ask("details", { names }, { onPart: keep })));
+    try {
+      keep((await this.store.kernel.ask("details", { names }, { onPart: ({ tables }) => keep(tables) })).tables);
+    } catch (error) {
+      if (error instanceof RequestError) keep(names.map((name) => unread(name, error.failure)));
+      else if (!(error instanceof Superseded)) throw error;
+    }
   }
 
   private async find(text: string): Promise<void> {
-    await this.quietly(async () => {
-      this.found.value = (await this.store.kernel.ask("search", { text })).found;
-    });
-  }
-
-  private async quietly(work: () => Promise<void>): Promise<void> {
     try {
-      await work();
+      this.found.value = (await this.store.kernel.ask("search", { text })).found;
       this.failure.value = null;
     } catch (error) {
       if (error instanceof RequestError) this.failure.value = error.failure;
       else if (!(error instanceof Superseded)) throw error;
     }
   }
+}
+
+function unread(name: string, { message, hint }: Reason): TableDetails {
+  return { name, rows: 0, bytes: 0, growth: [], due: [], problem: [message, hint].filter(Boolean).join(" ") };
 }
 
 export function Rail({ store }: { store: Store }) {
@@ -144,6 +150,7 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
   const { height } = useSize(list);
   const id = useId();
   const names = store.names.value;
+  const failure = known.failure.value ?? store.unlisted.value;
   const found = known.found.value;
   const rows = useMemo(() => listed(names, text, found), [names, text, found]);
   const chosen = rows.findIndex((each) => each.name === store.table.value);
@@ -151,11 +158,10 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
   const [first, last] = inView(top, height, ROW, rows.length, MORE);
   const shown = rows.slice(first, last);
   const details = known.details.value;
-  const isOpened = store.opened.value.value;
 
   useEffect(() => () => known.end(), [known]);
+  useEffect(() => known.forget(), [known, store.refreshes.value]);
   useEffect(() => known.show(shown.map((each) => each.name)));
-  useEffect(() => known.forget(), [known, names, isOpened?.versions.number.at(-1)]);
   useEffect(() => {
     // The table that is shown is in view when the list is drawn for the first time.
     if (height > 0 && chosen >= 0) scrollTo(list.current, chosen, height);
@@ -212,7 +218,7 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
         </label>
         <Button look="quiet" icon="refresh" aria-label="Refresh" title="Look for new tables and versions" onClick={() => void store.refresh()} />
       </div>
-      {known.failure.value && <Failure failure={known.failure.value} />}
+      {failure && <Failure failure={failure} onRetry={() => void store.refresh()} />}
       <div
         class="sx-rail-list"
         ref={list}
@@ -224,7 +230,7 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
         onScroll={(event) => setTop(event.currentTarget.scrollTop)}
         onKeyDown={onKeyDown}
       >
-        {!store.listed.value && <Waiting />}
+        {!store.listed.value && failure === null && <Waiting />}
         <div class="sx-rail-all" role="presentation" style={{ height: px(rows.length * ROW) }}>
           {shown.map((row, i) => (
             <Row

@@ -32,6 +32,7 @@ export class Store {
   readonly names: Signal<string[]>;
   readonly listed = signal(false); // whether `names` are known; until then an empty list says nothing
   readonly unlisted = signal<Failure | null>(null); // why the names are not known
+  readonly refreshes = signal(0); // counts up when tables may have changed
   readonly dark = signal(false); // the host's theme; read it where colours are drawn on a canvas
   readonly table: Signal<string>;
   readonly version: Signal<number>;
@@ -148,6 +149,7 @@ export class Store {
     const table = this.table.peek();
     if (this.start.mode === "explorer") await this.list();
     const names = this.names.peek();
+    this.refreshes.value += 1;
     if (this.listed.peek() && !names.includes(table)) {
       await this.choose(names[0] ?? "");
       return;

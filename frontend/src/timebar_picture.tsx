@@ -7,7 +7,7 @@ import { areas, bins, marked, middle, numbered, type View, whens } from "./timeb
 /** The rows of the picture from above: flags, area, marks, numbers, dates. */
 export const TOP = 20;
 export const AREA = 44;
-export const MARKS = 18;
+export const MARKS = 16;
 export const NUMBERS = 24;
 export const DATES = 18;
 export const BASE = TOP + AREA; // where the axis is

@@ -23,7 +23,7 @@ export interface When {
 }
 
 const LEAST_SLOTS = 6; // as far as one can zoom in
-const LETTER = 6.6; // width of a character of 12 px, on the safe side
+const LETTER = 7; // width of a character of 12 px, on the safe side
 const HALF_MARK = 5; // a mark that would be cut by the edge is not drawn
 const NUMBER_GAP = 10;
 const WHEN_GAP = 28;
