@@ -2,6 +2,8 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 
+const LEAST = 160; // px
+
 interface PopoverParts {
   label: string;
   class?: string;
@@ -17,6 +19,8 @@ export function Popover({ label, class: more, style, opener, onClose, children }
   close.current = onClose;
   useLayoutEffect(() => {
     const element = panel.current as HTMLDivElement;
+    const edge = element.closest(".sx")?.getBoundingClientRect().bottom ?? window.innerHeight;
+    element.style.maxHeight = `${Math.max(LEAST, edge - element.getBoundingClientRect().top - 8)}px`; // it scrolls inside
     element.querySelector<HTMLElement>("input, button")?.focus({ preventScroll: true });
     const root = element.getRootNode();
     const onPointer = (event: Event): void => {
