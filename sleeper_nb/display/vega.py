@@ -161,10 +161,10 @@ def _marks(made: Chart, points: Sequence[Point]) -> dict[str, Any]:
     if made.kind not in {"line", "area"}:
         return drawn
     # Two plain layers: JupyterLab 4 fails on a selection in a line that has points of its own.
-    fill = 0.7 if is_stacked(made) else 0.3
+    fill = 0.7 if _is_stacked(made) else 0.3
     line = {"type": "line"} if made.kind == "line" else {"type": "area", "fillOpacity": fill}
     layers = [{"mark": line, "encoding": {**channels, "opacity": seen}}, drawn]
-    if made.is_of_bands and not is_stacked(made):
+    if made.is_of_bands and not _is_stacked(made):
         ends = {"y": {"field": "least", "type": "quantitative"}, "y2": {"field": "greatest"}}
         band = {"mark": {"type": "area", "fillOpacity": 0.25}, "encoding": {**channels, **ends, "opacity": seen}}
         layers.insert(0, band)
@@ -176,7 +176,7 @@ def _dots(made: Chart) -> dict[str, Any]:
     if _is_of_rectangles(made):
         return {"type": "rect"}
     if made.kind in {"bar", "hist"}:
-        return {"type": "bar", "fillOpacity": 0.5 if _has_series(made) and not is_stacked(made) else 1}
+        return {"type": "bar", "fillOpacity": 0.5 if _has_series(made) and not _is_stacked(made) else 1}
     return {"type": "point", "filled": True, "size": _SMALL_DOT if made.kind == "scatter" else _DOT}
 
 
@@ -249,7 +249,7 @@ def _tips(made: Chart) -> list[dict[str, Any]]:
     return tips
 
 
-def is_stacked(made: Chart) -> bool:
+def _is_stacked(made: Chart) -> bool:
     """Return whether series stand on each other; an area without a height at a place has none there."""
     if not _has_series(made) or made.columns.is_log("y") or any(point.y < 0 for point in made.points):
         return False
@@ -312,7 +312,7 @@ def _label_angle(points: Sequence[Point], made: Chart) -> int:
 
 def _y_axis(made: Chart) -> dict[str, Any]:
     values = _heights(made)
-    stack: dict[str, Any] = {"stack": "zero" if is_stacked(made) else None}
+    stack: dict[str, Any] = {"stack": "zero" if _is_stacked(made) else None}
     if made.columns.color is None and made.kind != "area" and not made.columns.is_log("y"):
         stack = {}
     scale: dict[str, Any]
@@ -338,7 +338,7 @@ def _y_axis(made: Chart) -> dict[str, Any]:
 
 def _heights(made: Chart) -> list[float]:
     """Return how high marks reach: of series on each other, their sum."""
-    if not is_stacked(made):
+    if not _is_stacked(made):
         heights = [point.y for point in made.points]
         return [*heights, *(end for p in made.points for end in (p.least, p.greatest) if end is not None)]
     sums: dict[tuple[object, float], float] = {}

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sleeper_nb.display.chart import Chart
 from sleeper_nb.display.chart_marks import ChartKind, Point, XType, thinned
-from sleeper_nb.display.vega import is_stacked, name_order
+from sleeper_nb.display.vega import name_order
 from sleeper_nb.errors import NotFound
 from sleeper_nb.report import Data
 
@@ -21,6 +21,8 @@ _MARKS: Final = {kind: mark for mark, kind in _KINDS.items()}
 _X_KINDS: Final[dict[XType, str]] = {"number": "number", "moment": "time", "time of day": "time", "label": "name"}
 _SHADES: Final = 5
 """Ranges of a column of numbers whose values are told apart by colour."""
+_MOST_FILLED: Final = 20_000
+"""Points of stacked areas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +81,11 @@ def answer_of(chart: Chart, source: str, line: str) -> dict[str, Any]:
     """
     columns = chart.columns
     color, names = _colors(chart)
-    points = list(thinned(chart.points)) if chart.kind in {"line", "area"} else list(chart.points)
+    is_stacked = chart.kind == "area" and color is not None and all(point.y >= 0 for point in chart.points)
+    is_drawn_whole = is_stacked or chart.kind not in {"line", "area"}
+    points = chart.points if is_drawn_whole else thinned(chart.points)
     made = [_point(each, names.get(each.series), chart) for each in points]
-    if chart.kind == "area" and color is not None and is_stacked(chart):
+    if is_stacked and color is not None:
         made = _filled(made, color["order"])
     order = {each.x: each.label for each in sorted(chart.points, key=lambda point: point.x)}
     is_named = columns.x_type == "label"
@@ -143,5 +147,7 @@ def _shades(values: Sequence[float]) -> tuple[dict[str | float | None, str], lis
 def _filled(points: Sequence[dict[str, Any]], order: Sequence[str]) -> list[dict[str, Any]]:
     """Return points of stacked areas, each of which has a height at each place: 0 where it has none."""
     places = sorted({each["x"] for each in points})
+    if len(places) * len(order) > _MOST_FILLED:
+        return list(points)
     known = {(each["color"], each["x"]): each for each in points}
     return [known.get((name, x), {"x": x, "y": 0, "color": name}) for name in order for x in places]
