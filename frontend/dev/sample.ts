@@ -2,7 +2,7 @@
 import type { Model } from "../src/kernel";
 import { requestKey } from "../src/kernel";
 import type {
-  Action, ChangedRow, ChangesAnswer, ChartAnswer, Do, Failure, KeySpaceAnswer, Plan, Requests, Selection, SqlAnswer, Start,
+  Action, ChangedRow, ChangesAnswer, ChartAnswer, Do, Failure, KeySpaceAnswer, PageAnswer, Plan, Requests, Selection, SqlAnswer, Start,
   Tab,
 } from "../src/protocol";
 import { airports, cellOf, empty, flights, noise, type SampleTable } from "./sample_data";
@@ -32,6 +32,7 @@ interface Message {
   [name: string]: unknown;
 }
 
+type AnswerColumns = NonNullable<PageAnswer["columns"]>;
 type Handler = (...args: never[]) => void;
 type Answered<D extends Do> = Requests[D]["answer"];
 type Args<D extends Do> = Requests[D]["args"];
@@ -53,7 +54,7 @@ export class SampleModel implements Model {
   private readonly timers = new Map<number, ReturnType<typeof setTimeout>[]>();
   private readonly tables = new Map<string, SampleRows>();
   private readonly latency: number;
-  private lastAnswer: { columns: string[]; rows: string[][] } = { columns: [], rows: [] };
+  private lastAnswer: { columns: string[]; rows: string[][]; described: AnswerColumns } = { columns: [], rows: [], described: [] };
 
   constructor(private readonly options: SampleOptions = {}) {
     this.latency = options.latency ?? 60;
@@ -123,7 +124,7 @@ export class SampleModel implements Model {
     this.tables.set(table.name, new SampleRows(table));
   }
 
-  private first({ table, version, tab, query }: Selection): Record<string, unknown> {
+  private first({ table, version, tab, query, statement }: Selection): Record<string, unknown> {
     const columns = this.firstColumns(table);
     const asked: [Do, object][] = [
       ["tables", {}],
@@ -131,6 +132,10 @@ export class SampleModel implements Model {
       ["details", { names: [...this.tables.keys()].slice(0, 50) }],
       ["schema", { table, version }],
     ];
+    if (this.options.mode === "answer") {
+      this.sql(statement, table, version);
+      asked.push(["page", { first: 0, count: 100 }]);
+    }
     if (tab === "rows") {
       asked.push(["rows", { table, version, query, first: 0, count: 100, columns }]);
       asked.push(["headers", { table, version, query, columns, all: false }]);
@@ -207,6 +212,7 @@ export class SampleModel implements Model {
         rows: this.lastAnswer.rows.slice(first, first + count),
         last: first + count >= this.lastAnswer.rows.length,
         total: this.lastAnswer.rows.length,
+        ...(first === 0 ? { columns: this.lastAnswer.described } : {}),
       }),
       cell: ({ row, column }) => {
         const at = this.lastAnswer.columns.indexOf(column);
@@ -417,10 +423,11 @@ export class SampleModel implements Model {
       : Array.from({ length: 2_500 }, (_, i) => [String(i + 1), `N${100 + i}UA`, (noise(i, 40) * 100).toFixed(2)]);
     const columns = isGrouped ? ["origin", "n", "delay"] : ["id", "tail", "amount"];
     const kinds = isGrouped ? (["string", "integer", "float"] as const) : (["integer", "string", "decimal"] as const);
-    this.lastAnswer = { columns, rows };
+    const described = columns.map((name, i) => ({ name, type: kinds[i] as string, kind: kinds[i] as (typeof kinds)[number] }));
+    this.lastAnswer = { columns, rows, described };
     return {
       kind: "rows",
-      columns: columns.map((name, i) => ({ name, type: kinds[i] as string, kind: kinds[i] as (typeof kinds)[number] })),
+      columns: described,
       rows: rows.slice(0, 200),
       last: rows.length <= 200,
       source: `${table} at snapshot ${version}, DuckDB, 9 files`,

@@ -23,7 +23,9 @@ export function ActionPanel({ store }: { store: Store }) {
   const shown = outcome.value?.table === store.table.value ? outcome.value : null;
   return (
     <>
-      {shown !== null && planned === null && <DoneLine store={store} outcome={shown} onClose={() => (outcome.value = null)} />}
+      {shown !== null && planned === null && (
+        <DoneLine store={store} outcome={shown} onClose={() => (outcome.value = null)} />
+      )}
       {planned !== null && (
         <Planning
           key={`${store.table.value} ${planned.action} ${planned.version}`}
@@ -104,7 +106,13 @@ function Planning({ store, planned, onDone }: PlanningParts) {
   const { value, loading } = plan.value;
   const reason = failure.value ?? plan.value.failure;
   return (
-    <div ref={box} class="sx-planning" tabindex={-1} aria-busy={loading || acting.value} onKeyDown={(event) => event.key === "Escape" && close()}>
+    <div
+      ref={box}
+      class="sx-planning"
+      tabindex={-1}
+      aria-busy={loading || acting.value}
+      onKeyDown={(event) => event.key === "Escape" && close()}
+    >
       {action === "save" && (
         <label class="sx-planning-name">
           Name of the savepoint

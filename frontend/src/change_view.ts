@@ -58,12 +58,12 @@ export function gridColumns(answer: ChangesAnswer, schema: readonly Column[]): G
   const known = new Map(schema.map((each) => [each.name, each]));
   return answer.columns.map((name) => {
     const column = known.get(name);
-    const role = answer.keys.includes(name) ? (column?.role || "row key") : "";
+    const role = answer.keys.includes(name) ? column?.role || "row key" : "";
     return { name, type: column?.type ?? "", kind: column?.kind ?? "string", role, comment: column?.comment ?? "" };
   });
 }
 
-/** How far the shares of bars, of NULL and the number of rows are apart: 0 for equal columns, 1 for nothing in common. */
+/** How far the shares of bars and of NULL are apart: 0 for equal columns, 1 for nothing in common. */
 export function distance({ before, after }: ColumnChange): number {
   if (before === null || after === null) return 1;
   const old = new Map(before.bars.map((bar, index) => [bar, before.counts[index]!]));
@@ -81,7 +81,10 @@ const SAME = 0.001;
 export function byDistance(columns: readonly ColumnChange[]): { moved: ColumnChange[]; same: string[] } {
   const rated = columns.map((each) => ({ each, apart: distance(each) }));
   const moved = rated.filter(({ apart }) => apart > SAME).sort((a, b) => b.apart - a.apart);
-  return { moved: moved.map(({ each }) => each), same: rated.filter(({ apart }) => apart <= SAME).map(({ each }) => each.name) };
+  return {
+    moved: moved.map(({ each }) => each),
+    same: rated.filter(({ apart }) => apart <= SAME).map(({ each }) => each.name),
+  };
 }
 
 /** The bars of both versions over one axis. */

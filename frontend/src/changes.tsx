@@ -1,7 +1,16 @@
 /** The Changes tab: rows, columns, files and partitions that differ between two versions; roll back and savepoint. */
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { type ChangeKind, blockOf, byDistance, comparedWith, type End, endAt, gridColumns, pairedBars } from "./change_view";
+import {
+  type ChangeKind,
+  blockOf,
+  byDistance,
+  comparedWith,
+  type End,
+  endAt,
+  gridColumns,
+  pairedBars,
+} from "./change_view";
 import { ActionPanel } from "./action_panel";
 import "./changes.css";
 import { ago, bytes, count, percent, plural, signed, utcExact } from "./format";
@@ -54,7 +63,11 @@ export function ChangesTab({ store }: { store: Store }) {
 function Actions({ store, from, to }: { store: Store; from: End; to: End }) {
   return (
     <div class="sx-changes-actions">
-      <Button icon="flag" onClick={() => store.plan("save", to.number)} title={`Keep snapshot ${to.number} from expiring`}>
+      <Button
+        icon="flag"
+        onClick={() => store.plan("save", to.number)}
+        title={`Keep snapshot ${to.number} from expiring`}
+      >
         Save {to.number}…
       </Button>
       <Button class="sx-danger" icon="back" onClick={() => store.plan("roll back", from.number)}>
@@ -110,7 +123,14 @@ export function Review({ store, table, from, to, actions, children }: ReviewPart
         {failure && <Failure failure={failure} onRetry={ask} />}
         {!failure && value === null && <Skeleton rows={10} label="Versions are compared" />}
         {!failure && value !== null && (
-          <Differences answer={value} loading={loading} hidden={hidden.value} columns={columns} onRead={read} onHide={(kinds) => (hidden.value = kinds)} />
+          <Differences
+            answer={value}
+            loading={loading}
+            hidden={hidden.value}
+            columns={columns}
+            onRead={read}
+            onHide={(kinds) => (hidden.value = kinds)}
+          />
         )}
       </div>
     </div>
@@ -209,10 +229,13 @@ function Counts({ answer, loading, hidden, onRead, onHide }: Omit<DifferencesPar
   }
   if (counts === null) {
     return (
-      <div class="sx-changes-counts">{loading ? <Skeleton width="280px" height="28px" /> : <span>Rows were not compared.</span>}</div>
+      <div class="sx-changes-counts">
+        {loading ? <Skeleton width="280px" height="28px" /> : <span>Rows were not compared.</span>}
+      </div>
     );
   }
-  const toggle = (kind: ChangeKind): void => onHide(hidden.includes(kind) ? hidden.filter((each) => each !== kind) : [...hidden, kind]);
+  const toggle = (kind: ChangeKind): void =>
+    onHide(hidden.includes(kind) ? hidden.filter((each) => each !== kind) : [...hidden, kind]);
   const isCut = KINDS.some(({ kind }) => counts[kind] > most);
   return (
     <div class="sx-changes-counts" role="group" aria-label="Rows that are listed">
@@ -234,12 +257,17 @@ function Counts({ answer, loading, hidden, onRead, onHide }: Omit<DifferencesPar
   );
 }
 
-function Rows({ answer, hidden, columns, loading }: Pick<DifferencesParts, "answer" | "hidden" | "columns" | "loading">) {
+function Rows({
+  answer,
+  hidden,
+  columns,
+  loading,
+}: Pick<DifferencesParts, "answer" | "hidden" | "columns" | "loading">) {
   const rows = useMemo(() => answer.rows.filter((row) => !hidden.includes(row.kind)), [answer, hidden]);
   const shownColumns = useMemo(() => gridColumns(answer, columns), [answer, columns]);
   const source = useMemo(
     (): GridSource => ({
-      key: `${answer.before} ${answer.after} ${answer.rows.length} ${hidden.join()} ${shownColumns.map((each) => each.type).join()}`,
+      key: [answer.before, answer.after, rows.length, ...hidden, ...shownColumns.map((each) => each.type)].join(" "),
       columns: shownColumns,
       total: rows.length,
       fetch: (asked) => Promise.resolve(blockOf(answer, rows, asked)),
@@ -278,14 +306,18 @@ function Statistics({ answer, loading, onRead }: Pick<DifferencesParts, "answer"
   const sorted = useMemo(() => (statistics ? byDistance(statistics) : null), [statistics]);
   if (sorted === null && unread.columns) {
     return (
-      <Empty title="Values were not compared" action={<Button onClick={() => onRead("columns")}>Read {unread.columns}</Button>}>
+      <Empty
+        title="Values were not compared"
+        action={<Button onClick={() => onRead("columns")}>Read {unread.columns}</Button>}
+      >
         Reading both versions shows how the values of each column are spread.
       </Empty>
     );
   }
   if (sorted === null) return loading ? <Skeleton rows={6} label="Columns are compared" /> : null;
   const { moved, same } = sorted;
-  if (moved.length === 0) return <Empty title="Values are spread as before">No column has other values, or other shares of them.</Empty>;
+  if (moved.length === 0)
+    return <Empty title="Values are spread as before">No column has other values, or other shares of them.</Empty>;
   return (
     <section class="sx-changes-part" aria-label="Columns">
       <p class="sx-changes-legend sx-muted">
@@ -313,7 +345,9 @@ function ColumnCard({ column, differs }: { column: ColumnChange; differs: number
       <dl class="sx-column-facts">
         {before === null && <Fact name="Column" value="added" />}
         {after === null && <Fact name="Column" value="removed" />}
-        {before && after && before.nulls + after.nulls > 0 && <Fact name="NULL" value={arrow(percent(before.nulls, before.rows), percent(after.nulls, after.rows))} />}
+        {before && after && before.nulls + after.nulls > 0 && (
+          <Fact name="NULL" value={arrow(percent(before.nulls, before.rows), percent(after.nulls, after.rows))} />
+        )}
         {before && after && <Fact name="Distinct" value={arrow(count(before.distinct), count(after.distinct))} />}
         {differs > 0 && <Fact name="Changed" value={plural(differs, "cell")} />}
       </dl>
@@ -348,8 +382,12 @@ function Files({ answer }: { answer: ChangesAnswer }) {
           <tr>
             <th scope="col">File</th>
             <th scope="col">Partition</th>
-            <th scope="col" class="sx-number">Rows</th>
-            <th scope="col" class="sx-number">Size</th>
+            <th scope="col" class="sx-number">
+              Rows
+            </th>
+            <th scope="col" class="sx-number">
+              Size
+            </th>
           </tr>
         </thead>
         <tbody>
@@ -367,7 +405,8 @@ function FileRow({ sign, file }: { sign: string; file: FileChange }) {
   return (
     <tr>
       <td>
-        <span class={sign === "+" ? "sx-sign-added" : "sx-sign-removed"}>{sign}</span> <code title={file.name}>{file.name}</code>
+        <span class={sign === "+" ? "sx-sign-added" : "sx-sign-removed"}>{sign}</span>{" "}
+        <code title={file.name}>{file.name}</code>
       </td>
       <td>{file.partition}</td>
       <td class="sx-number">{count(file.rows)}</td>
@@ -385,9 +424,15 @@ function Partitions({ answer }: { answer: ChangesAnswer }) {
         <thead>
           <tr>
             <th scope="col">Keys</th>
-            <th scope="col" class="sx-number">Rows before</th>
-            <th scope="col" class="sx-number">Rows after</th>
-            <th scope="col" class="sx-number">Difference</th>
+            <th scope="col" class="sx-number">
+              Rows before
+            </th>
+            <th scope="col" class="sx-number">
+              Rows after
+            </th>
+            <th scope="col" class="sx-number">
+              Difference
+            </th>
           </tr>
         </thead>
         <tbody>

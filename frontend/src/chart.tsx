@@ -37,10 +37,24 @@ export function ChartPicker({ shown }: { shown: ShownAnswer }) {
   const isHist = (choice.mark || drawn?.mark) === "hist";
   return (
     <div class="sx-chart-picker">
-      <Pick name="Mark" value={choice.mark} options={MARKS} auto={mark} onPick={(each) => choose({ mark: each as Mark | "" })} />
+      <Pick
+        name="Mark"
+        value={choice.mark}
+        options={MARKS}
+        auto={mark}
+        onPick={(each) => choose({ mark: each as Mark | "" })}
+      />
       <Pick name="X" value={choice.x} options={names} auto={drawn?.x.label} onPick={(x) => choose({ x })} />
-      {!isHist && <Pick name="Y" value={choice.y} options={names} auto={drawn?.y.label} onPick={(y) => choose({ y })} />}
-      <Pick name="Color" value={choice.color} options={names} auto={drawn?.color?.label ?? "None"} onPick={(color) => choose({ color })} />
+      {!isHist && (
+        <Pick name="Y" value={choice.y} options={names} auto={drawn?.y.label} onPick={(y) => choose({ y })} />
+      )}
+      <Pick
+        name="Color"
+        value={choice.color}
+        options={names}
+        auto={drawn?.color?.label ?? "None"}
+        onPick={(color) => choose({ color })}
+      />
     </div>
   );
 }
@@ -58,7 +72,7 @@ function Pick({ name, value, options, auto, onPick }: PickParts) {
     <label class="sx-chart-pick">
       <span class="sx-muted">{name}</span>
       <select class="sx-select" value={value} onChange={(event) => onPick(event.currentTarget.value)}>
-        <option value="">{auto === undefined ? "Automatic" : `${titled(auto)} (automatic)`}</option>
+        <option value="">{auto === undefined ? "Automatic" : `${titled(auto)} · auto`}</option>
         {options.map(([key, label]) => (
           <option key={key} value={key}>
             {label}

@@ -153,8 +153,16 @@ function Commit({ store, entry }: { store: Store; entry: HistoryEntry }) {
 }
 
 function spoken(entry: HistoryEntry): string {
-  const said = [`Snapshot ${entry.number}`, entry.message, kindLabel(entry.kind), entry.change, plural(entry.rows, "row")];
-  return [...said, ...entry.savepoints.map((each) => `savepoint ${each}`), utc(entry.committed)].filter(Boolean).join(", ");
+  const said = [
+    `Snapshot ${entry.number}`,
+    entry.message,
+    kindLabel(entry.kind),
+    entry.change,
+    plural(entry.rows, "row"),
+  ];
+  return [...said, ...entry.savepoints.map((each) => `savepoint ${each}`), utc(entry.committed)]
+    .filter(Boolean)
+    .join(", ");
 }
 
 function Details({ store, entry }: { store: Store; entry: HistoryEntry }) {

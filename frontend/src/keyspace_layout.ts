@@ -114,7 +114,7 @@ export function sizeClass(size: number, largest: number): number {
   return found;
 }
 
-/** Put the files of a view into at most `mostLanes` lanes, the widest next to the strip; count them by pixel when there are more. */
+/** Put the files of a view into at most `mostLanes` lanes; count them by pixel when there are more. */
 export function layers(edges: Float64Array, files: Files, view: View, width: number, mostLanes: number): Layers {
   const scale = width / (view.end - view.start);
   const shown: { file: number; x: number; end: number }[] = [];
@@ -165,7 +165,7 @@ function counted(shown: { x: number; end: number }[], width: number): Layers {
   return { counts, most: counts.reduce((most, each) => Math.max(most, each), 0), shown: shown.length };
 }
 
-/** What a compaction would merge, as a frame over its leaf. Frames that would be narrower than a few pixels are joined. */
+/** What a compaction would merge, as a frame over its leaf. Frames that are a few pixels apart are joined. */
 export interface Frame {
   x: number;
   width: number;

@@ -11,7 +11,19 @@ export const HEIGHTS = [4, 7, 10, 13]; // of a file, by its class of size
 export type Inks = Record<Heat | "file0" | "file1" | "file2" | "file3" | "frame" | "line" | "text" | "surface", string>;
 
 export const INK_NAMES: (keyof Inks)[] = [
-  "empty", "small", "usual", "large", "hot", "file0", "file1", "file2", "file3", "frame", "line", "text", "surface",
+  "empty",
+  "small",
+  "usual",
+  "large",
+  "hot",
+  "file0",
+  "file1",
+  "file2",
+  "file3",
+  "frame",
+  "line",
+  "text",
+  "surface",
 ];
 
 export interface Picture {
@@ -57,17 +69,24 @@ function paintBars(pen: CanvasRenderingContext2D, bars: Bar[], inks: Inks, floor
   }
 }
 
-function paintCounts(pen: CanvasRenderingContext2D, layers: Extract<Layers, { counts: number[] }>, inks: Inks, floor: number): void {
+function paintCounts(
+  pen: CanvasRenderingContext2D,
+  layers: Extract<Layers, { counts: number[] }>,
+  inks: Inks,
+  floor: number,
+): void {
   pen.fillStyle = inks.file1;
   const scale = (PROFILE - 4) / Math.max(1, layers.most);
-  layers.counts.forEach((count, x) => count > 0 && pen.fillRect(x, floor - 2 - Math.max(2, count * scale), 1, Math.max(2, count * scale)));
+  layers.counts.forEach(
+    (count, x) => count > 0 && pen.fillRect(x, floor - 2 - Math.max(2, count * scale), 1, Math.max(2, count * scale)),
+  );
 }
 
 function paintStrip(pen: CanvasRenderingContext2D, pieces: Piece[], inks: Inks, top: number): void {
   for (const piece of pieces) {
     const gap = piece.width > 4 ? 1 : 0;
     pen.fillStyle = inks[piece.heat];
-    const [x, end] = [Math.round(piece.x), Math.round(piece.x + piece.width)]; // whole pixels: no blur between narrow ones
+    const [x, end] = [Math.round(piece.x), Math.round(piece.x + piece.width)]; // whole pixels: no blur
     pen.fillRect(x, top, Math.max(1, end - x - gap), STRIP);
   }
   pen.fillStyle = inks.line;
@@ -97,7 +116,12 @@ function paintFrames(pen: CanvasRenderingContext2D, picture: Picture, inks: Inks
 }
 
 /** The captions of frames that do not run into the next frame or out of the picture. */
-export function captionsOf(frames: readonly Frame[], texts: readonly string[][], width: number, measure: (text: string) => number): (string | null)[] {
+export function captionsOf(
+  frames: readonly Frame[],
+  texts: readonly string[][],
+  width: number,
+  measure: (text: string) => number,
+): (string | null)[] {
   return frames.map((frame, index) => {
     const end = index + 1 < frames.length ? frames[index + 1]!.x - 8 : width;
     return texts[index]!.find((text) => frame.x + 1 + measure(text) <= end) ?? null;

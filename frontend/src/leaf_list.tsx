@@ -1,4 +1,4 @@
-/** Key ranges as a list with search: what the picture of key space shows, for the keyboard. Only the rows that are seen are drawn. */
+/** Key ranges as a list with search: what the picture shows, for the keyboard. Only rows that are seen are drawn. */
 import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useId, useMemo, useRef } from "preact/hooks";
 import { bytes, count, plural } from "./format";
@@ -37,7 +37,12 @@ export function LeafList({ leaves, heats, usual, chosen, onChoose, onOpen }: Lea
   const onKey = (event: KeyboardEvent): void => {
     const page = Math.floor(HEIGHT / ROW) - 1;
     const moves: Record<string, number> = {
-      ArrowDown: at + 1, ArrowUp: Math.max(0, at - 1), PageDown: at + page, PageUp: at - page, Home: 0, End: rows.length - 1,
+      ArrowDown: at + 1,
+      ArrowUp: Math.max(0, at - 1),
+      PageDown: at + page,
+      PageUp: at - page,
+      Home: 0,
+      End: rows.length - 1,
     };
     const next = moves[event.key];
     if (event.key === "Enter" && at !== -1) onOpen(chosen.peek());
@@ -102,7 +107,9 @@ export function LeafList({ leaves, heats, usual, chosen, onChoose, onOpen }: Lea
               <span class="sx-leaf-range sx-cut" title={leaves.range[leaf]}>
                 {leaves.range[leaf]}
               </span>
-              <span class="sx-leaf-heat sx-muted">{heats[leaf] === "hot" || heats[leaf] === "empty" ? word(heats[leaf]!) : ""}</span>
+              <span class="sx-leaf-heat sx-muted">
+                {heats[leaf] === "hot" || heats[leaf] === "empty" ? word(heats[leaf]!) : ""}
+              </span>
               <span class="sx-leaf-bar" aria-hidden="true">
                 <span
                   class={`sx-leaf-fill sx-ink-${heats[leaf]}`}
@@ -111,7 +118,9 @@ export function LeafList({ leaves, heats, usual, chosen, onChoose, onOpen }: Lea
                 />
               </span>
               <span class="sx-leaf-number">{plural(leaves.rows[leaf]!, "row")}</span>
-              <span class="sx-leaf-times sx-muted">{usual > 0 && leaves.rows[leaf]! > 0 ? `${times(leaves.rows[leaf]! / usual)}×` : ""}</span>
+              <span class="sx-leaf-times sx-muted">
+                {usual > 0 && leaves.rows[leaf]! > 0 ? `${times(leaves.rows[leaf]! / usual)}×` : ""}
+              </span>
               <span class="sx-leaf-number sx-leaf-files">{plural(leaves.files[leaf]!, "file")}</span>
               <span class="sx-leaf-number sx-leaf-size">{bytes(leaves.bytes[leaf]!)}</span>
             </div>

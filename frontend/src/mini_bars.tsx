@@ -18,14 +18,33 @@ export function MiniBars({ label, bars, width = 160, height = 40 }: MiniBarsPart
   const gap = step > 4 ? 1 : 0;
   const tall = (value: number): number => (value === 0 ? 0 : Math.max(LEAST, ((height - 2) * value) / most));
   return (
-    <svg class="sx-mini" role="img" aria-label={label} viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" height={height}>
+    <svg
+      class="sx-mini"
+      role="img"
+      aria-label={label}
+      viewBox={`0 0 ${width} ${height}`}
+      preserveAspectRatio="none"
+      height={height}
+    >
       {bars.map((each, index) => (
         <g key={each.label}>
           <title>{said(each)}</title>
           <rect class="sx-mini-hit" x={index * step} y={0} width={step} height={height} />
-          <rect class="sx-mini-bar" x={index * step} y={height - tall(each.value)} width={step - gap} height={tall(each.value)} />
+          <rect
+            class="sx-mini-bar"
+            x={index * step}
+            y={height - tall(each.value)}
+            width={step - gap}
+            height={tall(each.value)}
+          />
           {each.before !== undefined && each.before > 0 && (
-            <rect class="sx-mini-before" x={index * step} y={height - tall(each.before)} width={step - gap} height={1.5} />
+            <rect
+              class="sx-mini-before"
+              x={index * step}
+              y={height - tall(each.before)}
+              width={step - gap}
+              height={1.5}
+            />
           )}
         </g>
       ))}

@@ -4,7 +4,17 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { bytes, count, plural } from "./format";
 import { RequestError, Superseded } from "./kernel";
 import * as layout from "./keyspace_layout";
-import { barBox, CAPTIONS, captionsOf, filesHeight, INK_NAMES, type Inks, paint, type Picture, STRIP } from "./keyspace_paint";
+import {
+  barBox,
+  CAPTIONS,
+  captionsOf,
+  filesHeight,
+  INK_NAMES,
+  type Inks,
+  paint,
+  type Picture,
+  STRIP,
+} from "./keyspace_paint";
 import { LeafList } from "./leaf_list";
 import { useWidth } from "./measured";
 import "./partitions.css";
@@ -21,7 +31,7 @@ const DRAGGED = 4; // pixels: less is a click
 export function PartitionsTab({ store }: { store: Store }) {
   const loaded = useSignal<Loaded<KeySpaceAnswer>>(NOTHING);
   const [table, version] = [store.table.value, store.version.value];
-  const ask = (): void => void (version > 0 && store.load(loaded, "keyspace", { table, version }));
+  const ask = (): void => void (version > 0 && store.load(loaded, "keyspace", { table, version }, { parts: true }));
   useEffect(ask, [table, version]);
   const { value, loading, failure } = loaded.value;
   useEffect(() => {
@@ -31,7 +41,9 @@ export function PartitionsTab({ store }: { store: Store }) {
     <div class={`sx-partitions${loading && value ? " sx-partitions-old" : ""}`} aria-busy={loading}>
       {failure && <Failure failure={failure} onRetry={ask} />}
       {value === null && !failure && <Waiting />}
-      {value !== null && !failure && value.leaves.id.length === 0 && <Empty title="There are no partitions" icon="table" />}
+      {value !== null && !failure && value.leaves.id.length === 0 && (
+        <Empty title="There are no partitions" icon="table" />
+      )}
       {value !== null && !failure && value.leaves.id.length > 0 && <KeySpace store={store} answer={value} />}
     </div>
   );
@@ -69,7 +81,8 @@ function KeySpace({ store, answer }: { store: Store; answer: KeySpaceAnswer }) {
   const heats = useMemo(() => answer.leaves.rows.map((rows) => layout.heatOf(rows, usual)), [answer]);
   const edges = useMemo(() => layout.boundaries(answer.leaves.rows, equal.value), [answer, equal.value]);
   const space: Space = { answer, usual, heats, edges };
-  const zoom = (factor: number, at = 0.5): void => void (view.value = layout.zoomed(view.peek(), factor, at, leafCount));
+  const zoom = (factor: number, at = 0.5): void =>
+    void (view.value = layout.zoomed(view.peek(), factor, at, leafCount));
   const choose = (leaf: number): void => {
     batch(() => {
       chosen.value = Math.max(0, Math.min(leafCount - 1, leaf));
@@ -93,9 +106,24 @@ function KeySpace({ store, answer }: { store: Store; answer: KeySpaceAnswer }) {
     <>
       <Summary space={space} equal={equal} view={view} onZoom={zoom} />
       {failure.value && <Failure failure={failure.value} />}
-      <Strip space={space} view={view} chosen={chosen} hovered={hovered} onZoom={zoom} onChoose={choose} onOpen={(leaf) => void open(leaf)} />
+      <Strip
+        space={space}
+        view={view}
+        chosen={chosen}
+        hovered={hovered}
+        onZoom={zoom}
+        onChoose={choose}
+        onOpen={(leaf) => void open(leaf)}
+      />
       <Legend space={space} />
-      <LeafList leaves={answer.leaves} heats={heats} usual={usual} chosen={chosen} onChoose={choose} onOpen={(leaf) => void open(leaf)} />
+      <LeafList
+        leaves={answer.leaves}
+        heats={heats}
+        usual={usual}
+        chosen={chosen}
+        onChoose={choose}
+        onOpen={(leaf) => void open(leaf)}
+      />
     </>
   );
 }
@@ -110,7 +138,10 @@ interface SummaryParts {
 function Summary({ space, equal, view, onZoom }: SummaryParts) {
   const { answer, heats } = space;
   const { leaves, files, jobs } = answer;
-  const merged = jobs.reduce((sum, each) => ({ files: sum.files + each.files, bytes: sum.bytes + each.bytes }), { files: 0, bytes: 0 });
+  const merged = jobs.reduce((sum, each) => ({ files: sum.files + each.files, bytes: sum.bytes + each.bytes }), {
+    files: 0,
+    bytes: 0,
+  });
   const hot = heats.filter((each) => each === "hot").length;
   const total = (values: number[]): number => values.reduce((sum, each) => sum + each, 0);
   const isWhole = view.value.end - view.value.start >= 1;
@@ -119,7 +150,8 @@ function Summary({ space, equal, view, onZoom }: SummaryParts) {
       <p>
         <strong>{plural(leaves.id.length, "partition")}</strong>
         <span class="sx-muted">
-          {` · ${plural(total(leaves.rows), "row")} · ${plural(files.name.length, "file")} · ${bytes(total(files.bytes))}`}
+          {` · ${plural(total(leaves.rows), "row")} · ${plural(files.name.length, "file")}`}
+          {` · ${bytes(total(files.bytes))}`}
         </span>
       </p>
       {hot > 0 && <Chip tone="removed">{plural(hot, "hot partition")}</Chip>}
@@ -143,7 +175,12 @@ function Summary({ space, equal, view, onZoom }: SummaryParts) {
       <div class="sx-keyspace-zoom" role="group" aria-label="Zoom">
         <Button icon="minus" aria-label="Zoom out" disabled={isWhole} onClick={() => onZoom(1 / ZOOM)} />
         <Button icon="plus" aria-label="Zoom in" onClick={() => onZoom(ZOOM)} />
-        <Button icon="fit" aria-label="Show all of key space" disabled={isWhole} onClick={() => (view.value = layout.WHOLE)} />
+        <Button
+          icon="fit"
+          aria-label="Show all of key space"
+          disabled={isWhole}
+          onClick={() => (view.value = layout.WHOLE)}
+        />
       </div>
     </div>
   );
@@ -253,7 +290,9 @@ function Strip({ space, view, chosen, hovered, onZoom, onChoose, onOpen }: Strip
         ))}
         <canvas ref={canvas} aria-hidden="true" style={{ width: `${width}px`, height: `${height}px` }} />
         {chosen.value >= 0 && <Marker name="chosen" leaf={leaf} edges={edges} view={shown} width={width} />}
-        {hovered.value !== null && <Marker name="hovered" leaf={hovered.value} edges={edges} view={shown} width={width} />}
+        {hovered.value !== null && (
+          <Marker name="hovered" leaf={hovered.value} edges={edges} view={shown} width={width} />
+        )}
       </div>
       <Axis space={space} view={shown} width={width} />
       {pointer.value && hovered.value !== null && (
@@ -295,7 +334,10 @@ function fileAt(picture: Picture, x: number, y: number): number | null {
 }
 
 function inksOf(box: HTMLElement): Inks {
-  const found = [...box.querySelectorAll<HTMLElement>("[data-ink]")].map((each) => [each.dataset.ink, getComputedStyle(each).color]);
+  const found = [...box.querySelectorAll<HTMLElement>("[data-ink]")].map((each) => [
+    each.dataset.ink,
+    getComputedStyle(each).color,
+  ]);
   return Object.fromEntries(found) as Inks;
 }
 
@@ -311,7 +353,11 @@ function middleOf(edges: Float64Array, leaf: number, view: layout.View): number 
 }
 
 /** The wheel zooms around the pointer; sideways, or with Shift, it moves. */
-function useWheel(box: { current: HTMLElement | null }, view: Signal<layout.View>, onZoom: (factor: number, at: number) => void): void {
+function useWheel(
+  box: { current: HTMLElement | null },
+  view: Signal<layout.View>,
+  onZoom: (factor: number, at: number) => void,
+): void {
   useEffect(() => {
     const element = box.current!;
     const onWheel = (event: WheelEvent): void => {
@@ -335,13 +381,21 @@ function Marker(parts: { name: string; leaf: number; edges: Float64Array; view: 
   const end = ((edges[leaf + 1] ?? 1) - view.start) * scale;
   if (end < 0 || x > width) return null;
   const left = Math.max(0, x);
-  return <div class={`sx-keyspace-${name}`} style={{ left: `${left}px`, width: `${Math.max(2, Math.min(width, end) - left)}px`, height: `${STRIP}px` }} />;
+  return (
+    <div
+      class={`sx-keyspace-${name}`}
+      style={{ left: `${left}px`, width: `${Math.max(2, Math.min(width, end) - left)}px`, height: `${STRIP}px` }}
+    />
+  );
 }
 
 /** Lower keys of leaves below the strip, as many as have room; both ends always have one. */
 function Axis({ space, view, width }: { space: Space; view: layout.View; width: number }) {
   const { leaves } = space.answer;
-  const [first, last] = [layout.leafAt(space.edges, view.start), layout.leafAt(space.edges, Math.max(view.start, view.end - 1e-9))];
+  const [first, last] = [
+    layout.leafAt(space.edges, view.start),
+    layout.leafAt(space.edges, Math.max(view.start, view.end - 1e-9)),
+  ];
   const low = (leaf: number): string => (leaf === 0 ? "First key" : leaves.low[leaf]!);
   const scale = width / (view.end - view.start);
   const ticks: { x: number; text: string }[] = [];
@@ -356,7 +410,12 @@ function Axis({ space, view, width }: { space: Space; view: layout.View; width: 
         {low(first)}
       </span>
       {ticks.map((each) => (
-        <span key={each.text} class="sx-keyspace-tick sx-cut" style={{ left: `${each.x}px`, maxWidth: `${TICK - 8}px` }} title={each.text}>
+        <span
+          key={each.text}
+          class="sx-keyspace-tick sx-cut"
+          style={{ left: `${each.x}px`, maxWidth: `${TICK - 8}px` }}
+          title={each.text}
+        >
           {each.text}
         </span>
       ))}
@@ -385,14 +444,19 @@ function Tooltip({ space, leaf, file, at, width }: TooltipParts) {
             {plural(files.rows[file]!, "row")} · {bytes(files.bytes[file]!)}
             {files.deleted[file]! > 0 && ` · ${count(files.deleted[file]!)} deleted`}
           </span>
-          <span class="sx-muted">{files.job[file]! >= 0 ? "A compaction would merge it" : `In ${plural(files.last[file]! - files.first[file]! + 1, "partition")}`}</span>
+          <span class="sx-muted">
+            {files.job[file]! >= 0
+              ? "A compaction would merge it"
+              : `In ${plural(files.last[file]! - files.first[file]! + 1, "partition")}`}
+          </span>
         </p>
       )}
       <p>
         <strong>{leaves.range[leaf]}</strong>
         <span>
           {plural(leaves.rows[leaf]!, "row")}
-          {againstMedian(leaves.rows[leaf]!, space.usual)} · {bytes(leaves.bytes[leaf]!)} · {plural(leaves.files[leaf]!, "file")}
+          {againstMedian(leaves.rows[leaf]!, space.usual)} · {bytes(leaves.bytes[leaf]!)} ·{" "}
+          {plural(leaves.files[leaf]!, "file")}
         </span>
         <span class="sx-muted">Click to see its rows</span>
       </p>
@@ -409,7 +473,9 @@ function againstMedian(rows: number, usual: number): string {
 function spoken({ answer, heats, usual }: Space, leaf: number): string {
   const { leaves } = answer;
   const heat = heats[leaf] === "hot" ? ", hot" : "";
-  return `${leaves.range[leaf]}, ${plural(leaves.rows[leaf] ?? 0, "row")}${againstMedian(leaves.rows[leaf] ?? 0, usual)}${heat}, ${plural(leaves.files[leaf] ?? 0, "file")}`;
+  const rows = leaves.rows[leaf] ?? 0;
+  const said = `${plural(rows, "row")}${againstMedian(rows, usual)}${heat}`;
+  return `${leaves.range[leaf]}, ${said}, ${plural(leaves.files[leaf] ?? 0, "file")}`;
 }
 
 function Legend({ space }: { space: Space }) {
@@ -433,7 +499,8 @@ function Legend({ space }: { space: Space }) {
         {[...sizes].sort().map((size) => (
           <li key={size}>
             <span class={`sx-keyspace-file sx-ink-file${size}`} style={{ height: `${[4, 7, 10, 13][size]}px` }} />
-            {size === 0 ? "up to" : "over"} {bytes(largest * (size === 0 ? layout.SIZE_SHARES[1]! : layout.SIZE_SHARES[size]!))}
+            {size === 0 ? "up to" : "over"}{" "}
+            {bytes(largest * (size === 0 ? layout.SIZE_SHARES[1]! : layout.SIZE_SHARES[size]!))}
           </li>
         ))}
         {jobs.length > 0 && (

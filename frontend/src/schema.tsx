@@ -30,7 +30,9 @@ function Columns({ store, schema }: { store: Store; schema: SchemaAnswer }) {
   const [search, setSearch] = useState("");
   const values = useValues(store, schema);
   const word = search.trim().toLowerCase();
-  const columns = schema.columns.filter((each) => `${each.name} ${each.type} ${each.comment}`.toLowerCase().includes(word));
+  const columns = schema.columns.filter((each) =>
+    `${each.name} ${each.type} ${each.comment}`.toLowerCase().includes(word),
+  );
   const hasDefaults = schema.columns.some((each) => each.default !== null);
   const hasComments = schema.columns.some((each) => each.comment !== "");
   return (
@@ -239,7 +241,9 @@ function Properties({ schema }: { schema: SchemaAnswer }) {
       <summary>
         <strong>Properties</strong>
         <span class="sx-muted">
-          {properties.length === 0 ? "All have their defaults" : `${count(properties.length)} differ from their defaults`}
+          {properties.length === 0
+            ? "All have their defaults"
+            : `${count(properties.length)} differ from their defaults`}
         </span>
       </summary>
       {properties.length > 0 && (

@@ -5,7 +5,9 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ChartPicker, ChartView } from "./chart";
 import { plural } from "./format";
 import { Grid } from "./grid/grid";
+import { Icon } from "./icons";
 import { Superseded } from "./kernel";
+import { Menu } from "./menu";
 import { PlanCard } from "./plan_card";
 import type { Completion, SqlAnswer } from "./protocol";
 import "./sql.css";
@@ -24,8 +26,10 @@ export function SqlTab({ store }: { store: Store }) {
     () =>
       effect(() => {
         const { value } = state.answer.value;
-        if (value?.kind === "rows") store.footer.value = { line: value.line, source: value.source, seconds: value.seconds };
-        else store.footer.value = { line: value?.plan.line ?? "", source: "", seconds: null };
+        const shown = state.shown.value;
+        const chart = shown?.face.value === "chart" ? shown.chart.value.value : null;
+        if (value?.kind !== "rows") store.footer.value = { line: value?.plan.line ?? "", source: "", seconds: null };
+        else store.footer.value = { line: chart?.line ?? value.line, source: value.source, seconds: value.seconds };
       }),
     [state],
   );
@@ -70,7 +74,6 @@ function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
   const version = store.version.value;
   return (
     <div class="sx-sql-top">
-      <div ref={place} class="sx-sql-editor" data-lm-suppress-shortcuts="true" />
       <div class="sx-sql-bar">
         {state.answer.value.loading ? (
           <Button look="primary" icon="stop" onClick={() => state.stop()}>
@@ -86,6 +89,7 @@ function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
         <Earlier state={state} />
         <ToCell store={store} state={state} />
       </div>
+      <div ref={place} class="sx-sql-editor" data-lm-suppress-shortcuts="true" />
       {state.failure && (
         <div class="sx-sql-failure">
           <Failure failure={state.failure} />
@@ -102,7 +106,7 @@ function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
 
 async function complete(store: Store, text: string, at: number): Promise<Completion | null> {
   try {
-    return await store.kernel.ask("complete", { text, at });
+    return await store.kernel.ask("complete", { text, at, table: store.table.peek() });
   } catch (error) {
     if (error instanceof Superseded) return null;
     return { from: at, options: [] }; // what cannot be completed is not worth an alert while one writes
@@ -111,68 +115,17 @@ async function complete(store: Store, text: string, at: number): Promise<Complet
 
 /** The statements that ran in this page. */
 function Earlier({ state }: { state: SqlState }) {
-  const [open, setOpen] = useState(false);
-  const box = useRef<HTMLDivElement>(null);
   const past = state.past.value;
-  useEffect(() => {
-    if (!open) return;
-    box.current?.querySelector<HTMLElement>("[role=menuitem]")?.focus();
-    const away = (event: Event): void => {
-      if (!event.composedPath().includes(box.current!)) setOpen(false);
-    };
-    document.addEventListener("pointerdown", away);
-    return () => document.removeEventListener("pointerdown", away);
-  }, [open]);
-  const close = (): void => {
-    setOpen(false);
-    box.current?.querySelector("button")?.focus();
-  };
-  const onKey = (event: KeyboardEvent): void => {
-    const items = [...(box.current?.querySelectorAll<HTMLElement>("[role=menuitem]") ?? [])];
-    const at = items.indexOf((box.current?.getRootNode() as Document).activeElement as HTMLElement);
-    const moves: Record<string, number> = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 };
-    const next = moves[event.key];
-    if (event.key === "Escape") close();
-    else if (next === undefined || items.length === 0) return;
-    else items[(next + items.length) % items.length]?.focus();
-    event.preventDefault();
-    event.stopPropagation();
-  };
+  if (past.length === 0) return null;
   return (
-    <div ref={box} class="sx-sql-earlier" onKeyDown={(event) => open && onKey(event)}>
-      <Button
-        look="quiet"
-        icon="down"
-        aria-haspopup="menu"
-        aria-expanded={open}
-        disabled={past.length === 0}
-        title="Statements that ran in this page (Alt+Up, Alt+Down)"
-        onClick={() => setOpen(!open)}
-      >
-        Earlier
-      </Button>
-      {open && (
-        <ul class="sx-sql-menu" role="menu" aria-label="Earlier statements">
-          {past.map((each) => (
-            <li key={each} role="none">
-              <button
-                type="button"
-                role="menuitem"
-                tabindex={-1}
-                class="sx-sql-item sx-cut"
-                title={each}
-                onClick={() => {
-                  state.edited(each);
-                  close();
-                }}
-              >
-                {oneLine(each)}
-              </button>
-            </li>
-          ))}
-        </ul>
-      )}
-    </div>
+    <Menu
+      label="Earlier statements (Alt+Up, Alt+Down)"
+      class="sx-sql-earlier"
+      actions={past.map((each) => ({ text: oneLine(each), run: () => state.edited(each) }))}
+    >
+      <Icon name="back" />
+      Earlier
+    </Menu>
   );
 }
 
@@ -228,7 +181,10 @@ function Answered(parts: { store: Store; state: SqlState; value: SqlAnswer | nul
   const keys = IS_MAC ? "⌘⏎" : "Ctrl+Enter";
   return (
     <Empty title="No answer yet" icon="table">
-      Run a statement with {keys}. It reads every table at its newest snapshot, and this one at the snapshot above.
+      <span class="sx-sql-hint">
+        Run a statement with {keys}. It reads {store.table.value} at snapshot {store.version.value}, and other tables as
+        they are now.
+      </span>
     </Empty>
   );
 }
@@ -271,6 +227,12 @@ export function AnswerPage({ store }: { store: Store }) {
     const first = store.kernel.peek("page", { first: 0, count: 100 });
     return first?.columns ? new ShownAnswer(store, first.columns, first, "answer", new Colors()) : null;
   });
+  const chart = shown?.face.value === "chart" ? shown.chart.value.value : null;
+  const statement = store.statement.value;
+  useEffect(() => {
+    const line = chart?.line ?? (statement ? `%%sleeper sql\n${statement}` : "");
+    store.footer.value = { line, source: "", seconds: null };
+  }, [chart, statement]);
   if (shown === null) return <Empty title="The answer is gone">Run the cell again.</Empty>;
   return (
     <div class="sx-sql-answer sx-sql-page">

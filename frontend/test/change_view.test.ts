@@ -13,7 +13,13 @@ const versions: Versions = {
   savepoints: { 2: ["good"] },
 };
 
-const side = (bars: string[], counts: number[], nulls = 0) => ({ bars, counts, nulls, rows: counts.reduce((a, b) => a + b, nulls), distinct: bars.length });
+const side = (bars: string[], counts: number[], nulls = 0) => ({
+  bars,
+  counts,
+  nulls,
+  rows: counts.reduce((a, b) => a + b, nulls),
+  distinct: bars.length,
+});
 
 test("a version is compared with the chosen one, else with the one before", () => {
   expect(comparedWith(versions, 5, null)).toBe(2);
@@ -33,14 +39,27 @@ describe("changed rows", () => {
 
   test("are blocks with the values after, and what they were", () => {
     const block = blockOf(answer, rows, { first: 0, count: 10, columns: ["v", "k"], slot: 0 });
-    expect(block.rows).toEqual([["a", "1"], ["new", "2"]]);
+    expect(block.rows).toEqual([
+      ["a", "1"],
+      ["new", "2"],
+    ]);
     expect(block.marks).toEqual([{ kind: "added" }, { kind: "changed", before: ["old", "2"], differs: [true, false] }]);
     expect(block).toMatchObject({ total: 2, last: true });
     expect(blockOf(answer, rows, { first: 0, count: 1, columns: ["k"], slot: 0 }).last).toBe(false);
   });
 
   test("have the types of the schema, and columns that it no longer has", () => {
-    const schema = [{ name: "k", type: "long", kind: "integer", role: "sort key", nullable: false, default: null, comment: "" } as const];
+    const schema = [
+      {
+        name: "k",
+        type: "long",
+        kind: "integer",
+        role: "sort key",
+        nullable: false,
+        default: null,
+        comment: "",
+      } as const,
+    ];
     expect(gridColumns(answer, schema).map((each) => [each.name, each.kind, each.role])).toEqual([
       ["k", "integer", "sort key"],
       ["v", "string", ""],

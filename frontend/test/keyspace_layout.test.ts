@@ -66,7 +66,12 @@ describe("the strip of leaves", () => {
   });
 
   test("shows only the leaves of a view", () => {
-    const pieces = strip(boundaries([1, 1, 1, 1], true), ["usual", "usual", "usual", "usual"], { start: 0.25, end: 0.75 }, 100);
+    const pieces = strip(
+      boundaries([1, 1, 1, 1], true),
+      ["usual", "usual", "usual", "usual"],
+      { start: 0.25, end: 0.75 },
+      100,
+    );
     expect(pieces[0]).toMatchObject({ x: 0, width: 50, first: 1 });
     expect(pieces[1]).toMatchObject({ x: 50, width: 50, first: 2 });
   });
@@ -79,7 +84,11 @@ describe("layers of files", () => {
     const made = layers(edges, files([0, 2, 0], [1, 3, 3]), WHOLE, 400, 10);
     if (!("bars" in made)) throw new Error("bars");
     expect(made.lanes).toBe(2);
-    expect(made.bars.map((bar) => [bar.file, bar.lane])).toEqual([[2, 0], [0, 1], [1, 1]]);
+    expect(made.bars.map((bar) => [bar.file, bar.lane])).toEqual([
+      [2, 0],
+      [0, 1],
+      [1, 1],
+    ]);
   });
 
   test("become counts by pixel when there are too many lanes", () => {
@@ -89,7 +98,10 @@ describe("layers of files", () => {
 
   test("100,000 files over 50,000 leaves are counted in a moment", () => {
     const many = Array.from({ length: 100_000 }, (_, file) => file >> 1);
-    const wide = boundaries(Array.from({ length: 50_000 }, () => 1), true);
+    const wide = boundaries(
+      Array.from({ length: 50_000 }, () => 1),
+      true,
+    );
     const began = performance.now();
     const made = layers(wide, files(many, many), WHOLE, 1000, 12);
     expect(performance.now() - began).toBeLessThan(5000);
@@ -114,7 +126,12 @@ describe("layers of files", () => {
       [0, 100, 2],
       [300, 100, 4],
     ]);
-    const narrow = frames(edges, [0, 1].map((leaf) => ({ leaf, files: 2, bytes: 1 })), WHOLE, 8);
+    const narrow = frames(
+      edges,
+      [0, 1].map((leaf) => ({ leaf, files: 2, bytes: 1 })),
+      WHOLE,
+      8,
+    );
     expect(narrow).toEqual([{ x: 0, width: 4, jobs: [0, 1], files: 4, bytes: 2 }]);
     expect(frames(edges, jobs, { start: 0.3, end: 0.6 }, 400)).toEqual([]);
   });
@@ -139,7 +156,15 @@ describe("zoom", () => {
 });
 
 test("leaves are found by their range, in key order or by rows", () => {
-  const leaves = { id: ["a", "b", "c"], range: ["up to EWR", "EWR to JFK", "from JFK"], low: [], rows: [1, 3, 2], bytes: [], files: [], depth: [] };
+  const leaves = {
+    id: ["a", "b", "c"],
+    range: ["up to EWR", "EWR to JFK", "from JFK"],
+    low: [],
+    rows: [1, 3, 2],
+    bytes: [],
+    files: [],
+    depth: [],
+  };
   expect(listed(leaves, "", false)).toEqual([0, 1, 2]);
   expect(listed(leaves, "", true)).toEqual([1, 2, 0]);
   expect(listed(leaves, " ewr ", false)).toEqual([0, 1]);

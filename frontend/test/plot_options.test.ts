@@ -33,12 +33,19 @@ describe("a chart", () => {
   test("says what a point is, with numbers that are read", () => {
     expect(tip(answer, answer.points[0]!)).toBe("origin: EWR\nflights: 120,835");
     expect(tip(answer, answer.points[1]!)).toBe("origin: JFK\nflights: 0.3");
-    const time = { ...answer, x: { label: "month", kind: "time" as const }, color: { label: "origin", order: ["EWR"] } };
+    const time = {
+      ...answer,
+      x: { label: "month", kind: "time" as const },
+      color: { label: "origin", order: ["EWR"] },
+    };
     expect(tip(time, { x: Date.UTC(2013, 0), y: 2, color: "EWR" })).toBe("month: 2013-01-01\norigin: EWR\nflights: 2");
   });
 
   test("stacks areas over points that are missing", () => {
-    const points = [{ x: 1, y: 5, color: "a" }, { x: 2, y: 6, color: "b" }];
+    const points = [
+      { x: 1, y: 5, color: "a" },
+      { x: 2, y: 6, color: "b" },
+    ];
     expect(filled(points, ["a", "b"])).toEqual([
       { x: 1, y: 5, color: "a" },
       { x: 2, y: 0, color: "a" },
@@ -48,7 +55,13 @@ describe("a chart", () => {
   });
 
   test("gives bars without an end the width of the least step", () => {
-    expect(widened([{ x: 1, y: 1 }, { x: 3, y: 1 }, { x: 4, y: 1 }]).map((each) => each.x2)).toEqual([2, 4, 5]);
+    expect(
+      widened([
+        { x: 1, y: 1 },
+        { x: 3, y: 1 },
+        { x: 4, y: 1 },
+      ]).map((each) => each.x2),
+    ).toEqual([2, 4, 5]);
     expect(widened([{ x: 1, y: 1 }])[0]!.x2).toBe(2);
     expect(widened([{ x: 1, x2: 9, y: 1 }])[0]!.x2).toBe(9);
   });

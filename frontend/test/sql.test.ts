@@ -8,7 +8,12 @@ describe("statements that ran", () => {
   test("are kept once, the newest first", () => {
     expect(remembered(["b", "a"], " a ")).toEqual(["a", "b"]);
     expect(remembered(["b"], "  ")).toEqual(["b"]);
-    expect(remembered(Array.from({ length: 100 }, (_, n) => `${n}`), "new")).toHaveLength(100);
+    expect(
+      remembered(
+        Array.from({ length: 100 }, (_, n) => `${n}`),
+        "new",
+      ),
+    ).toHaveLength(100);
   });
 
   test("are gone through, and the draft comes back", () => {
@@ -59,7 +64,20 @@ describe("ticks", () => {
 
   test("of a year are months with the year once", () => {
     const { at: times, label } = timeTicks(at("2013-01-01T00:00"), at("2013-12-31T00:00"), 900);
-    expect(times.map(label)).toEqual(["Jan\n2013", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]);
+    expect(times.map(label)).toEqual([
+      "Jan\n2013",
+      "Feb",
+      "Mar",
+      "Apr",
+      "May",
+      "Jun",
+      "Jul",
+      "Aug",
+      "Sep",
+      "Oct",
+      "Nov",
+      "Dec",
+    ]);
   });
 
   test("have room in a narrow chart", () => {

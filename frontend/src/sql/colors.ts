@@ -19,7 +19,9 @@ export class Colors {
       slots.set(value, slot);
       used.add(slot);
     }
-    return values.map((each) => (OTHER.has(each) ? "var(--sx-chart-other)" : `var(--sx-chart-${slots.get(each)! + 1})`));
+    return values.map((each) =>
+      OTHER.has(each) ? "var(--sx-chart-other)" : `var(--sx-chart-${slots.get(each)! + 1})`,
+    );
   }
 }
 

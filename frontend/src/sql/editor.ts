@@ -38,7 +38,12 @@ const HIGHLIGHT = HighlightStyle.define([
   { tag: [tags.typeName, tags.standard(tags.name)], class: "sx-code-type" },
 ]);
 
-export function makeEditor(parent: HTMLElement, text: string, keywords: readonly string[], actions: EditorActions): EditorView {
+export function makeEditor(
+  parent: HTMLElement,
+  text: string,
+  keywords: readonly string[],
+  actions: EditorActions,
+): EditorView {
   const state = EditorState.create({ doc: text, extensions: extensions(keywords, actions) });
   const view = new EditorView({ state, parent });
   return view;
@@ -80,7 +85,11 @@ function extensions(keywords: readonly string[], actions: EditorActions) {
 /** PostgreSQL's lexer with our keywords: what is coloured is what can be run. */
 function dialect(keywords: readonly string[]): SQLDialect {
   if (keywords.length === 0) return PostgreSQL;
-  return SQLDialect.define({ ...PostgreSQL.spec, keywords: keywords.join(" ").toLowerCase(), doubleDollarQuotedStrings: false });
+  return SQLDialect.define({
+    ...PostgreSQL.spec,
+    keywords: keywords.join(" ").toLowerCase(),
+    doubleDollarQuotedStrings: false,
+  });
 }
 
 async function asked(context: CompletionContext, actions: EditorActions): Promise<CompletionResult | null> {

@@ -13,15 +13,13 @@ const TYPES: Record<Offered["options"][number]["kind"], string> = {
 /** The kernel's options keep their order: it knows what may come next. */
 export function completions(offered: Offered): CompletionResult | null {
   if (offered.options.length === 0) return null;
-  const options = offered.options.map(
-    ({ label, apply, kind }, index): Completion => ({
-      label,
-      ...(apply === label ? {} : { apply }),
-      type: TYPES[kind],
-      detail: kind === "keyword" ? "" : kind,
-      boost: Math.max(-99, 99 - 2 * index),
-    }),
-  );
+  const options = offered.options.map(({ label, apply, kind }, index): Completion => ({
+    label,
+    ...(apply === label ? {} : { apply }),
+    type: TYPES[kind],
+    detail: kind === "keyword" ? "" : kind,
+    boost: Math.max(-99, 99 - 2 * index),
+  }));
   return { from: offered.from, options, validFor: /^\w+$/ };
 }
 

@@ -40,7 +40,12 @@ export class ShownAnswer {
       fetch: async ({ first: from, count, slot }) => {
         if (from === 0 && (first.last || count <= first.rows.length)) {
           const isAll = first.rows.length <= count;
-          return { columns: names, rows: first.rows.slice(0, count), total: this.source.total, last: first.last && isAll };
+          return {
+            columns: names,
+            rows: first.rows.slice(0, count),
+            total: this.source.total,
+            last: first.last && isAll,
+          };
         }
         const topic = { topic: `page ${slot}` };
         const page = await store.kernel.ask("page", { first: from, count }, topic);
