@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { bytes, count, plural, px, short } from "./format";
+import { HEIGHT } from "./height";
 import { Icon } from "./icons";
 import { RequestError, Superseded } from "./kernel";
 import { useSize } from "./measured";
@@ -15,7 +16,6 @@ const ROW = 52;
 const MORE = 4; // rows above and below those in view
 const PAUSE = 200; // milliseconds without a key before the kernel searches
 const SCROLL_PAUSE = 60;
-const AT_FIRST = 50; // the details of so many tables may have come with the page
 const SPARK = { width: 32, height: 18 };
 
 /** What is known of tables, and of the search for them. */
@@ -23,20 +23,19 @@ class Known {
   readonly details = signal<ReadonlyMap<string, TableDetails>>(new Map());
   readonly found = signal<Found[] | null>(null);
   readonly failure = signal<Reason | null>(null);
+  private asking = new Set<string>(); // names whose details are under way
   private timer = 0;
   private searching = 0;
 
   constructor(private readonly store: Store) {}
 
-  /** Ask for the details of names in view, when scrolling rests; those that came with the page are there at once. */
+  /** Ask for the details of names in view, when scrolling rests. */
   show(names: string[]): void {
     window.clearTimeout(this.timer);
     const known = this.details.peek();
     const asked = missing(names, known);
-    if (asked.length === 0) return;
-    const first = this.store.names.peek().slice(0, AT_FIRST);
-    if (known.size === 0 && this.store.kernel.peek("details", { names: first }) !== undefined) void this.ask(first);
-    else this.timer = window.setTimeout(() => void this.ask(asked), known.size === 0 ? 0 : SCROLL_PAUSE);
+    if (asked.every((name) => this.asking.has(name))) return; // also when all is known
+    this.timer = window.setTimeout(() => void this.ask(asked), known.size === 0 ? 0 : SCROLL_PAUSE);
   }
 
   search(text: string): void {
@@ -50,6 +49,7 @@ class Known {
   /** Sizes may have changed: ask again for what is in view. */
   forget(): void {
     if (this.details.peek().size > 0) this.details.value = new Map();
+    this.asking = new Set();
     this.failure.value = null;
   }
 
@@ -62,17 +62,24 @@ class Known {
     const keep = (tables: TableDetails[]): void => {
       this.details.value = new Map([...this.details.peek(), ...tables.map((each) => [each.name, each] as const)]);
     };
+    const asking = new Set(names);
+    this.asking = asking;
     try {
       keep((await this.store.kernel.ask("details", { names }, { onPart: ({ tables }) => keep(tables) })).tables);
     } catch (error) {
       if (error instanceof RequestError) keep(names.map((name) => unread(name, error.failure)));
       else if (!(error instanceof Superseded)) throw error;
+    } finally {
+      if (this.asking === asking) this.asking = new Set();
     }
   }
 
   private async find(text: string): Promise<void> {
     try {
-      this.found.value = (await this.store.kernel.ask("search", { text })).found;
+      const keep = ({ found }: { found: Found[] }): void => {
+        this.found.value = found;
+      };
+      keep(await this.store.kernel.ask("search", { text }, { onPart: keep }));
       this.failure.value = null;
     } catch (error) {
       if (error instanceof RequestError) this.failure.value = error.failure;
@@ -155,7 +162,7 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
   const rows = useMemo(() => listed(names, text, found), [names, text, found]);
   const chosen = rows.findIndex((each) => each.name === store.table.value);
   const at = Math.min(active < 0 ? chosen : active, rows.length - 1);
-  const [first, last] = inView(top, height, ROW, rows.length, MORE);
+  const [first, last] = inView(top, height || HEIGHT.first, ROW, rows.length, MORE);
   const shown = rows.slice(first, last);
   const details = known.details.value;
 
