@@ -80,6 +80,7 @@ class AskedWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is bu
     _css = _STATIC / "explorer.css"
     start = traitlets.Dict().tag(sync=True)
     selection = traitlets.Dict().tag(sync=True)
+    _requests: RequestLanes | None = None  # ipywidgets closes a widget that could not be made, too
 
     def __init__(
         self,
@@ -90,12 +91,13 @@ class AskedWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is bu
     ) -> None:
         super().__init__(start=start.values(), selection=dict(selection))
         self.methods = dict(methods)
-        self._requests = RequestLanes(methods, self.send, background)
-        self.on_msg(lambda _, message, __: self._requests.take(message))
+        self._requests = lanes = RequestLanes(methods, self.send, background)
+        self.on_msg(lambda _, message, __: lanes.take(message))
 
     def close(self) -> None:
         """Remove the widget from the page, and stop what it reads."""
-        self._requests.close()
+        if self._requests is not None:
+            self._requests.close()
         super().close()
 
     def picture(self) -> StaticPicture | None:

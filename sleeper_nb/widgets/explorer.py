@@ -102,7 +102,7 @@ class Explorer(AskedWidget):
     @version.setter
     def version(self, version: int | str) -> None:
         number = self._tables.number(self.table, version)
-        typed = [each for each in self.filters if "text" in each]  # bars are those of one version
+        typed = [each for each in self.filters if not {"bars", "value"} & each.keys()]  # bars are those of one version
         self._select(version=number, query={**self.selection["query"], "filters": typed})
 
     @property

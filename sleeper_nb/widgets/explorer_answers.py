@@ -34,6 +34,8 @@ MOST_COLUMNS: Final = 200
 _MOST_GROWTH: Final = 40
 _ELSEWHERE: Final = frozenset({"sleeper.table.schema", "sleeper.table.name", "sleeper.table.id"})
 """Properties that the answer has under other names."""
+_BARS: Final = {"bars", "value"}
+"""What a filter of bars has."""
 _DUE: Final = {
     "compact": "compaction",
     "split": "split",
@@ -208,7 +210,7 @@ class ExplorerAnswers:
         """Return the bars of other columns counted by the bars of one, so that a brush over it asks nothing more."""
         brushed = asked["column"]
         model = self._tables.rows(asked["table"], int(asked["version"]))
-        filters = [each for each in asked["query"]["filters"] if each["column"] != brushed or "text" in each]
+        filters = [each for each in asked["query"]["filters"] if each["column"] != brushed or not _BARS & each.keys()]
         query = query_of(model, {**asked["query"], "filters": filters}, watch)
         cube = model.cube(brushed, asked["columns"][:MOST_COLUMNS], query, watch)
         columns = {name: {"counts": counts, "nulls": cube.nulls[name]} for name, counts in cube.counts.items()}
@@ -268,6 +270,8 @@ def _filter(model: RowGridModel, asked: Mapping[str, Any], watch: Watch) -> Colu
             return model.bars_of(name, watch).chosen(begin, end)
         case {"value": int(bar)}:
             return model.bars_of(name, watch).chosen(bar, bar)
+        case {"low": str() | None as low, "high": str() | None as high}:
+            return ColumnFilter.of_keys(model.fields[name], low, high)
         case {"text": str(text)}:
             return ColumnFilter.of_text(model.fields[name], text)
     raise InvalidInput(f"{dict(asked)} is not a filter", hint="a filter has a column, and a text, bars or a value")

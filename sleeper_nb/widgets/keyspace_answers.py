@@ -5,7 +5,7 @@ Columns, not rows: there may be 50,000 leaves and 100,000 files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -37,15 +37,16 @@ class KeySpaceAnswers:
     def __init__(self, tables: OpenTables) -> None:
         self._tables = tables
 
-    def keyspace(self, asked: Mapping[str, Any], watch: Watch) -> Iterator[dict[str, Any]]:
-        """Yield the leaves and files of a version; then, of the newest one, with what a compaction would merge now."""
+    def keyspace(self, asked: Mapping[str, Any], watch: Watch) -> Generator[dict[str, Any], None, dict[str, Any]]:
+        """Return the leaves and files of a version; of the newest one, yield them before what a compaction would merge."""
         table, at = self._tables.table(asked["table"]), self._tables.at(asked["table"], asked["version"])
         number, space = at.resolved.snapshot_id, KeySpace(at.state)
         answer = {"version": number, **space.columns(), "line": f"%sleeper partitions {at.name}@{number}"}
+        if table.at().resolved.snapshot_id != number:
+            return answer
         yield answer
         watch.check()
-        if table.at().resolved.snapshot_id == number:
-            yield {**answer, **space.merges(table.maintenance.compact(dry_run=True), answer["files"])}
+        return {**answer, **space.merges(table.maintenance.compact(dry_run=True), answer["files"])}
 
     def leaf(self, asked: Mapping[str, Any], _: Watch) -> dict[str, Any]:
         """Return the filters that find the rows of a leaf: a range of exact keys for each row key that bounds it."""

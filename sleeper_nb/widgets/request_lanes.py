@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 Message: TypeAlias = Mapping[str, Any]
 Answer: TypeAlias = dict[str, Any]
 Method: TypeAlias = Callable[[Message, Watch], "Answer | Iterator[Answer]"]
-"""Answers a request with values of JSON; of what it yields, all but the last are parts."""
+"""Answers a request with values of JSON. What it yields are parts; the answer is what it returns, or yielded last."""
 Background: TypeAlias = Callable[[Callable[[], None]], None]
 
 _CANCEL: Final = "cancel"
@@ -142,10 +142,7 @@ class _Request:
         try:
             self._watch.check()
             found = self._method(self._asked, self._watch)
-            if isinstance(found, dict):
-                self._tell("ok", found)
-            else:
-                self._tell_parts(found)
+            self._tell("ok", found if isinstance(found, dict) else self._tell_parts(found))
         except Cancelled:
             self._tell("cancelled", value=True)
         except Exception as error:
@@ -153,14 +150,16 @@ class _Request:
                 logger.warning("a request %r of the page failed", self._asked.get("do"), exc_info=True)
             self._tell("error", failure_of(error, self._asked.get("text")))
 
-    def _tell_parts(self, found: Iterator[Answer]) -> None:
-        last: Answer | None = None
-        for part in found:
-            if last is not None:
-                self._tell("part", last)
+    def _tell_parts(self, found: Iterator[Answer]) -> Answer:
+        """Send what is yielded, each at once, and return the answer: what is returned, or else was yielded last."""
+        last: Answer = {}
+        while True:
+            try:
+                last = next(found)
+            except StopIteration as end:
+                return last if end.value is None else end.value
             self._watch.check()
-            last = part
-        self._tell("ok", {} if last is None else last)
+            self._tell("part", last)
 
     def _tell(self, kind: str, value: object) -> None:
         with self._lock:  # while a message is sent, too: none may follow the one that says that it was cancelled

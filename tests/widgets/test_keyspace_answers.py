@@ -18,6 +18,7 @@ from sleeper_nb.model.partitions import Partition, PartitionTree, Range, Region
 from sleeper_nb.progress import Watch
 from sleeper_nb.widgets.keyspace_answers import KeySpace, KeySpaceAnswers
 from sleeper_nb.widgets.open_tables import OpenTables
+from sleeper_nb.widgets.request_lanes import RequestLanes
 from sleeper_nb.widgets.row_grid_query import ColumnFilter, GridQuery
 from tests.support.builders import a_state
 
@@ -36,8 +37,10 @@ def session(tmp_path):
 
 def spaces(session, version, table="flights"):
     """Return all answers to one request, as they go to the page."""
-    asked = {"table": table, "version": version}
-    return [json.loads(json.dumps(each)) for each in KeySpaceAnswers(OpenTables(session)).keyspace(asked, Watch())]
+    asked, sent = {"id": 1, "topic": "", "do": "keyspace", "table": table, "version": version}, []
+    methods = {"keyspace": KeySpaceAnswers(OpenTables(session)).keyspace}
+    RequestLanes(methods, sent.append, background=lambda work: work()).take(asked)
+    return [json.loads(json.dumps(each["part"] if "part" in each else each["ok"])) for each in sent]
 
 
 def filters_of(session, table, version):

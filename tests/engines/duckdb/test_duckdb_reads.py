@@ -12,8 +12,9 @@ import sleeper_nb as sl
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_reads import FILE_FUNCTIONS, judged
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
+from sleeper_nb.progress import Watch
 from sleeper_nb.sql.statement import Statement
-from sleeper_nb.widgets.pager_model import PagesModel
+from sleeper_nb.widgets.answer_rows import AnswerRows
 
 SCHEMA = sl.Schema({"city": "string"}, {}, {"fare": "double?"})
 
@@ -110,7 +111,7 @@ def doors(session):
     trips = session.table("trips")
 
     def widget(sql):
-        return PagesModel(session.sql(sql, engine="duckdb")).page(0, 2)
+        return AnswerRows.of(session.sql(sql, engine="duckdb")).page(0, 2, Watch())
 
     return [
         lambda sql: session.sql(sql, engine="duckdb").to_arrow(),
