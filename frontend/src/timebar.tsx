@@ -31,6 +31,7 @@ import { spoken, wordsOf } from "./timebar_words";
 
 const TIP_WIDTH = 280;
 const MENU_WIDTH = 216;
+const EDGE = 12; // so far a pill may reach over the right end
 
 export interface TimeBarParts {
   store: Store;
@@ -78,7 +79,7 @@ function TimeHead(parts: TimeBarParts & { opened: OpenTable | null; travel: Trav
         icon="compare"
         aria-pressed={comparing}
         disabled={!canCompare}
-        aria-label={comparing ? "Stop comparing" : "Compare"}
+        aria-label="Compare"
         title={comparing ? "Show one version" : "Compare two versions (Shift-click the time bar)"}
         onClick={() => (comparing ? travel?.stopComparing() : travel?.compare())}
       >
@@ -135,7 +136,6 @@ function NewestButton({ store, travel, narrow }: { store: Store; travel: Travel;
   if (travel.places.value.version === travel.versions.number.length - 1) return null;
   return (
     <Button
-      aria-label="Go to the newest version"
       title={`Go to snapshot ${store.newest.value}`}
       onClick={() => store.travel(store.newest.value)}
     >
@@ -322,7 +322,7 @@ function Pill({ travel, x, width, actions }: HandleParts & { actions: Action[] }
   if (x < -1 || x > width + 1) return null;
   const half = (String(number).length * 8 + 36) / 2;
   return (
-    <div class="sx-time-pill-place" style={{ left: px(clamp(x, half, width - half)), top: px(BASE + MARKS) }}>
+    <div class="sx-time-pill-place" style={{ left: px(clamp(x, half, width + EDGE - half)), top: px(BASE + MARKS) }}>
       <Menu
         label={`Actions at snapshot ${number}`}
         class={x + MENU_WIDTH > width ? "sx-menu-end" : ""}
