@@ -63,6 +63,7 @@ function TimeHead(parts: TimeBarParts & { opened: OpenTable | null; travel: Trav
   const { store, narrow, fullScreen, opened, travel } = parts;
   const comparing = travel !== null && travel.places.value.before !== null;
   const canCompare = (opened?.versions.number.length ?? 0) > 1;
+  const compareText = comparing ? "Stop comparing" : "Compare";
   const name = store.table.value;
   return (
     <div class="sx-time-head">
@@ -76,14 +77,13 @@ function TimeHead(parts: TimeBarParts & { opened: OpenTable | null; travel: Trav
       <div class="sx-time-label">{travel && <VersionLabel travel={travel} narrow={narrow} />}</div>
       {travel && <NewestButton store={store} travel={travel} narrow={narrow} />}
       <Button
-        icon="compare"
-        aria-pressed={comparing}
+        icon={comparing ? "close" : "compare"}
         disabled={!canCompare}
-        aria-label="Compare"
-        title={comparing ? "Show one version" : "Compare two versions (Shift-click the time bar)"}
+        {...(narrow ? { "aria-label": compareText } : {})}
+        title={comparing ? "Show one version (Delete)" : "Compare two versions (Shift-click the time bar)"}
         onClick={() => (comparing ? travel?.stopComparing() : travel?.compare())}
       >
-        {narrow ? undefined : "Compare"}
+        {narrow ? undefined : compareText}
       </Button>
       <Button
         look="quiet"
@@ -139,7 +139,7 @@ function NewestButton({ store, travel, narrow }: { store: Store; travel: Travel;
       title={`Go to snapshot ${store.newest.value}`}
       onClick={() => store.travel(store.newest.value)}
     >
-      {narrow ? "Newest" : "Go to newest"}
+      {narrow ? "Newest" : "Go to the newest version"}
     </Button>
   );
 }

@@ -36,7 +36,7 @@ it("says what its handle is at, and moves by keys", async () => {
   fireEvent.keyDown(handle, { key: "ArrowLeft" });
   await waitFor(() => expect(handle.getAttribute("aria-valuenow")).toBe("17"));
   await waitFor(() => expect(store.version.value).toBe(17));
-  expect(screen.getByText("Go to newest")).toBeTruthy();
+  expect(screen.getByText("Go to the newest version")).toBeTruthy();
 });
 
 it("compares by a button and by Shift with a key", async () => {
