@@ -270,6 +270,7 @@ function Rows({
       key: [answer.before, answer.after, rows.length, ...hidden, ...shownColumns.map((each) => each.type)].join(" "),
       columns: shownColumns,
       total: rows.length,
+      marked: true,
       fetch: (asked) => Promise.resolve(blockOf(answer, rows, asked)),
     }),
     [answer, rows, shownColumns],

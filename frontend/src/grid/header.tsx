@@ -1,9 +1,8 @@
 /** The header of a column: name and order, type, bars, and how many values are NULL or different. */
-import { count, percent, short } from "../format";
+import { count, percent, plural, short } from "../format";
 import { Icon } from "../icons";
 import type { Header, Sort } from "../protocol";
 import { HeaderBars } from "./bars";
-import { isNumber } from "./cell_text";
 import type { GridColumn, GridHeaders, GridSorts } from "./source";
 
 export const PLAIN_HEAD = 46;
@@ -40,8 +39,11 @@ export function HeaderCell(parts: HeaderParts) {
       style={{ width: `${width}px`, ...(left === null ? {} : { left: `${left}px` }) }}
     >
       <HeaderTitle {...parts} sort={sort} order={(sorting?.sorts.length ?? 0) > 1 ? at + 1 : 0} />
-      <div class={`sx-head-type${isNumber(column.kind) && headers === undefined ? " sx-head-type-end" : ""}`} title={typeTitle(column)}>
-        {column.type}
+      <div class="sx-head-type">
+        <span class="sx-cut" title={typeTitle(column)}>
+          {column.type}
+        </span>
+        {headers !== undefined && <Nulls name={column.name} headers={headers} />}
       </div>
       {headers !== undefined && <HeaderSummary {...parts} headers={headers} />}
       <Handle {...parts} />
@@ -119,35 +121,37 @@ function HeaderSummary({ column, width, isCurrent, headers }: HeaderParts & { he
       ) : (
         <div class="sx-bars-none" />
       )}
-      <Facts column={column} header={header} headers={headers} />
+      <Distinct header={header} />
     </div>
   );
 }
 
-/** The share of NULL, which filters by a click, and the number of different values. */
-function Facts({ column, header, headers }: { column: GridColumn; header: Header; headers: GridHeaders }) {
-  const isChosen = headers.typed(column.name).trim().toLowerCase() === "null";
-  const { distinct } = header;
+/** The share of NULL; a click leaves only the rows that have no value there. */
+function Nulls({ name, headers }: { name: string; headers: GridHeaders }) {
+  const header = headers.header(name);
+  if (header === null || header.nulls === 0) return null;
+  const isChosen = headers.typed(name).trim().toLowerCase() === "null";
   return (
-    <div class="sx-head-facts">
-      {header.nulls > 0 && (
-        <button
-          type="button"
-          class="sx-head-nulls"
-          tabindex={-1}
-          aria-pressed={isChosen}
-          title={`${count(header.nulls)} rows have no value. Click to see only these.`}
-          onClick={() => headers.type(column.name, isChosen ? "" : "null")}
-        >
-          {percent(header.nulls, header.rows)} null
-        </button>
-      )}
-      {distinct !== null && header.rows > 0 && (
-        <span class="sx-cut" title={`${header.exact ? "" : "About "}${count(distinct)} different values`}>
-          {header.exact ? "" : "≈ "}
-          {distinct < 10_000 ? count(distinct) : short(distinct)} distinct
-        </span>
-      )}
+    <button
+      type="button"
+      class="sx-head-nulls"
+      tabindex={-1}
+      aria-pressed={isChosen}
+      title={`${plural(header.nulls, "row")} without a value. Click to see only these.`}
+      onClick={() => headers.type(name, isChosen ? "" : "null")}
+    >
+      {percent(header.nulls, header.rows)} null
+    </button>
+  );
+}
+
+function Distinct({ header }: { header: Header }) {
+  const { distinct, exact } = header;
+  if (distinct === null || header.rows === 0) return <div class="sx-head-facts" />;
+  return (
+    <div class="sx-head-facts" title={`${exact ? "" : "About "}${plural(distinct, "different value")}`}>
+      {exact ? "" : "≈ "}
+      {distinct < 10_000 ? count(distinct) : short(distinct)} distinct
     </div>
   );
 }
