@@ -14,6 +14,7 @@ import type { Tab } from "./protocol";
 import { Rail } from "./rail";
 import { RowsTab } from "./rows";
 import { SchemaTab } from "./schema";
+import { useOwnKeys } from "./shortcuts";
 import { AnswerPage, SqlTab } from "./sql";
 import { Button, Copy, Empty, Failure } from "./states";
 import type { Store } from "./store";
@@ -36,6 +37,7 @@ export function App({ store }: { store: Store }) {
   const { width } = useSize(root);
   const [height, setHeight] = useState(HEIGHT.first);
   const { isFull, toggle } = useFullScreen(root);
+  useOwnKeys(root);
   const { mode } = store.start;
   const isNarrow = width > 0 && width < NARROW;
   const isBare = mode === "explorer" && store.listed.value && store.names.value.length === 0;

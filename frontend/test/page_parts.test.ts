@@ -2,6 +2,7 @@ import { expect, it } from "vitest";
 import { HEIGHT, heightFor } from "../src/height";
 import { familyOf, mostNotable } from "../src/kinds";
 import { stepTo } from "../src/menu";
+import { isSaving } from "../src/shortcuts";
 
 it("the height changes by keys and has limits", () => {
   expect(heightFor("ArrowDown", 560)).toBe(576);
@@ -24,4 +25,12 @@ it("kinds of commits have families, the most notable first", () => {
   expect(familyOf("something new")).toBe("upkeep");
   expect(mostNotable(["ingest", "delete", "compact"])).toBe("removed");
   expect(mostNotable([])).toBe("upkeep");
+});
+
+it("only saving is left to the host", () => {
+  const key = { ctrlKey: false, metaKey: false, altKey: false, shiftKey: false, key: "s" };
+  expect(isSaving({ ...key, ctrlKey: true })).toBe(true);
+  expect(isSaving({ ...key, metaKey: true, key: "S" })).toBe(true);
+  expect(isSaving(key)).toBe(false);
+  expect(isSaving({ ...key, ctrlKey: true, key: "c" })).toBe(false);
 });
