@@ -22,7 +22,7 @@ afterEach(() => {
 });
 
 async function shown(options: SampleOptions = {}): Promise<Store> {
-  const store = new Store(new SampleModel({ latency: 0, table: "flights", tab: "schema", ...options }));
+  const store = new Store(new SampleModel({ latency: 0, cold: true, table: "flights", tab: "schema", ...options }));
   const fullScreen = { isFull: false, toggle: () => undefined };
   render(<TimeBar store={store} picker={false} narrow={false} fullScreen={fullScreen} />);
   await waitFor(() => screen.getByRole("slider", { name: "Version" }));

@@ -5,11 +5,12 @@ import { Travel } from "../src/timebar_travel";
 import { spoken, wordsOf } from "../src/timebar_words";
 
 async function opened(options = {}): Promise<{ store: Store; travel: Travel }> {
-  const store = new Store(new SampleModel({ latency: 0, table: "flights", ...options }));
+  const store = new Store(new SampleModel({ latency: 0, cold: true, table: "flights", ...options }));
   await vi.advanceTimersByTimeAsync(10);
   return { store, travel: new Travel(store, store.opened.value.value!.versions) };
 }
 
+vi.setConfig({ testTimeout: 60_000 }); // a loaded machine may take seconds for what takes milliseconds
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
