@@ -2,25 +2,21 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { copyText, Failure } from "../states";
-import { bodyCell } from "./cell";
 import { exact } from "./cell_text";
 import { keysFirst, OWN_LAYOUT, pinnedNames, withHidden, withPin, withWidth } from "./columns";
 import "./grid.css";
-import { selectedText, Sign, Unread } from "./grid_parts";
+import { moved, type Place, within } from "./grid_keys";
+import { selectedText, SignHeader, Unread } from "./grid_parts";
+import { bodyRow, boxOf } from "./grid_rows";
 import { FULL_HEAD, HeaderCell, PLAIN_HEAD } from "./header";
 import { HeaderMenu } from "./header_menu";
-import { GUTTER, useBlocks, usePlaced } from "./placed";
+import { GUTTER, seenColumns, useBlocks, usePlaced } from "./placed";
 import type { GridColumn, GridProps } from "./source";
 import { ValuePanel } from "./value_panel";
-import { ROW, SIDE, Viewport } from "./viewport";
-import { columnsSeen, RowKeys, scaleOf } from "./virtual";
+import { ROW, Viewport } from "./viewport";
+import { RowKeys, scaleOf } from "./virtual";
 
 const LEAST_WITH_BARS = 124; // px of a column
-
-interface Active {
-  row: number;
-  column: number; // of the columns that are shown
-}
 
 export function Grid(props: GridProps) {
   const { source, label, headers, sorting } = props;
@@ -34,7 +30,7 @@ export function Grid(props: GridProps) {
   const offset = source.marked ? 1 : 0; // columns before the first: the sign
   const keys = useMemo(() => new RowKeys(), []);
   const { blocks, newest } = useBlocks(source, columns);
-  const active = useSignal<Active>({ row: 0, column: 0 });
+  const active = useSignal<Place>({ row: 0, column: 0 });
   const isOpen = useSignal(false); // the value panel
   const menu = useSignal<{ column: GridColumn; left: number; opener: HTMLElement } | null>(null);
   const placed = usePlaced(columns, blocks, layout, viewport, {
@@ -52,19 +48,8 @@ export function Grid(props: GridProps) {
   }, [viewport, place]);
 
   const drawn = viewport.rows.value;
-  const begin = placed.offsets[placed.stuck] as number; // of the columns that move, in px
-  const moving = columnsSeen(
-    placed.offsets.slice(placed.stuck).map((each) => each - begin),
-    viewport.left.value,
-    viewport.left.value + viewport.width.value - begin + SIDE,
-    1,
-  );
-  const shown = [
-    ...Array.from({ length: placed.stuck }, (_, i) => i),
-    ...Array.from({ length: moving.end - moving.first }, (_, i) => placed.stuck + moving.first + i),
-  ];
-  const names = shown.map((i) => (placed.columns[i] as GridColumn).name);
-  const gap = (placed.offsets[placed.stuck + moving.first] as number) - begin;
+  const seen = seenColumns(placed, viewport);
+  const names = [...seen.stuck, ...seen.moving].map((i) => (placed.columns[i] as GridColumn).name);
   const isMeasured = viewport.width.value > 0;
 
   useLayoutEffect(() => {
@@ -77,30 +62,27 @@ export function Grid(props: GridProps) {
     props.onShown?.(first, Math.min(end, rows), blocks.total);
   }, [drawn.first, drawn.end, viewport.height.value, rows, blocks.total, blocks]);
 
-  const now: Active = {
-    row: Math.min(active.value.row, Math.max(0, rows - 1)),
-    column: Math.min(active.value.column, Math.max(0, placed.columns.length - 1)),
-  };
+  const now = within(active.value, rows, placed.columns.length);
   const column = placed.columns[now.column];
-  const isActiveDrawn = now.row >= drawn.first && now.row < drawn.end && shown.includes(now.column);
+  const isActiveDrawn = [...seen.stuck, ...seen.moving].includes(now.column) && now.row >= drawn.first && now.row < drawn.end && rows > 0;
 
-  const go = (row: number, at: number): void => {
-    const to = { row: clamp(row, rows - 1), column: clamp(at, placed.columns.length - 1) };
+  const go = (to: Place): void => {
     active.value = to;
     viewport.reveal(to.row);
     showColumn(to.column);
   };
   const showColumn = (at: number): void => {
     if (at < placed.stuck) return;
-    viewport.revealSide((placed.offsets[at] as number) - begin, placed.widths[at] as number, begin);
+    viewport.revealSide((placed.offsets[at] as number) - seen.begin, placed.widths[at] as number, seen.begin);
   };
   useLayoutEffect(() => {
     if (isOpen.value) showColumn(now.column); // the panel takes some of the width
   }, [isOpen.value, viewport.width.value]);
   const focusHeader = (at: number): void => {
-    const name = placed.columns[clamp(at, placed.columns.length - 1)]?.name;
-    active.value = { row: now.row, column: clamp(at, placed.columns.length - 1) };
-    showColumn(active.value.column);
+    const to = within({ row: now.row, column: at }, rows, placed.columns.length);
+    const name = placed.columns[to.column]?.name;
+    active.value = to;
+    showColumn(to.column);
     requestAnimationFrame(() => {
       const found = [...(element.current?.querySelectorAll<HTMLElement>(".sx-head-name") ?? [])];
       found.find((each) => each.dataset.column === name)?.focus({ preventScroll: true });
@@ -122,17 +104,11 @@ export function Grid(props: GridProps) {
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.target !== event.currentTarget || event.altKey) return;
     const isFar = event.ctrlKey || event.metaKey;
-    const last = placed.columns.length - 1;
-    if (isFar && event.key === "c" && getSelection()?.isCollapsed !== false) void copyCell();
-    else if (event.key === "ArrowUp" && now.row === 0) focusHeader(now.column);
-    else if (event.key === "ArrowDown") go(isFar ? rows - 1 : now.row + 1, now.column);
-    else if (event.key === "ArrowUp") go(isFar ? 0 : now.row - 1, now.column);
-    else if (event.key === "ArrowLeft") go(now.row, isFar ? 0 : now.column - 1);
-    else if (event.key === "ArrowRight") go(now.row, isFar ? last : now.column + 1);
-    else if (event.key === "PageDown") go(now.row + viewport.page, now.column);
-    else if (event.key === "PageUp") go(now.row - viewport.page, now.column);
-    else if (event.key === "Home") go(isFar ? 0 : now.row, 0);
-    else if (event.key === "End") go(isFar ? rows - 1 : now.row, last);
+    const size = { rows, columns: placed.columns.length, page: viewport.page };
+    const to = moved({ key: event.key, isFar }, now, size);
+    if (to === "headers") focusHeader(now.column);
+    else if (to !== null) go(to);
+    else if (isFar && event.key === "c" && getSelection()?.isCollapsed !== false) void copyCell();
     else if (event.key === "Enter" || event.key === " ") isOpen.value = rows > 0 && column !== undefined;
     else if (event.key === "Escape" && isOpen.value) closePanel();
     else return;
@@ -144,10 +120,10 @@ export function Grid(props: GridProps) {
     const target = event.target as Element;
     const cell = target.closest("[role=gridcell]");
     if (cell === null || event.button !== 0) return;
-    const row = Number(cell.parentElement?.ariaRowIndex ?? 0) - 2;
+    const row = Number(cell.parentElement?.getAttribute("aria-rowindex")) - 2;
     const isOpening = event.type === "dblclick" || (event.type === "click" && target.closest(".sx-cell-open") !== null);
     if (isOpening) isOpen.value = true;
-    else active.value = { row, column: Number(cell.ariaColIndex) - 1 - offset };
+    else active.value = { row, column: Number(cell.getAttribute("aria-colindex")) - 1 - offset };
   };
   const onCopy = (event: ClipboardEvent): void => {
     const text = selectedText(element.current as HTMLElement);
@@ -185,9 +161,7 @@ export function Grid(props: GridProps) {
         key={each.name}
         column={each}
         index={i + 1 + offset}
-        width={placed.widths[i] as number}
-        left={i < placed.stuck ? (placed.offsets[i] as number) : null}
-        isLastPinned={i === placed.stuck - 1}
+        {...boxOf(placed, i)}
         isCurrent={i === now.column}
         headers={headers}
         sorting={sorting}
@@ -197,31 +171,7 @@ export function Grid(props: GridProps) {
       />
     );
   };
-  const row = (at: number, key: number) => {
-    const mark = offset ? blocks.mark(at, placed.columns[0]?.name ?? "") : undefined;
-    const cell = (i: number) => {
-      const each = placed.columns[i] as GridColumn;
-      return bodyCell({
-        column: each,
-        cell: blocks.cell(at, each.name),
-        before: mark && blocks.before(at, each.name),
-        index: i + 1 + offset,
-        width: placed.widths[i] as number,
-        left: i < placed.stuck ? (placed.offsets[i] as number) : null,
-        isLastPinned: i === placed.stuck - 1,
-        activeId: at === now.row && i === now.column ? `${id}-active` : "",
-      });
-    };
-    const stuck = shown.slice(0, placed.stuck);
-    return (
-      <div key={key} role="row" class={`sx-grid-row${mark ? ` sx-row-${mark.kind}` : ""}`} aria-rowindex={at + 2}>
-        {offset > 0 && <Sign mark={mark} />}
-        {stuck.map(cell)}
-        <div class="sx-grid-gap" role="none" style={{ width: `${gap}px` }} />
-        {shown.slice(placed.stuck).map(cell)}
-      </div>
-    );
-  };
+  const frame = { id, blocks, placed, seen, active: now, offset };
 
   return (
     <div class="sx-grid-root" style={{ "--sx-head": `${head}px` }}>
@@ -235,7 +185,7 @@ export function Grid(props: GridProps) {
           aria-rowcount={blocks.total === null ? -1 : rows + 1}
           aria-colcount={placed.columns.length + offset}
           aria-busy={blocks.isEmpty && failure === null}
-          aria-activedescendant={isActiveDrawn && rows > 0 ? `${id}-active` : undefined}
+          aria-activedescendant={isActiveDrawn ? `${id}-active` : undefined}
           onScroll={() => viewport.onScroll()}
           onKeyDown={onKeyDown}
           onCopy={onCopy}
@@ -243,10 +193,10 @@ export function Grid(props: GridProps) {
           <div class="sx-grid-space" role="none" style={{ width: `${width}px`, height: `${head + space}px` }}>
             <div class="sx-grid-head" role="rowgroup">
               <div class="sx-grid-row" role="row" aria-rowindex={1}>
-                {offset > 0 && <div class="sx-head-cell sx-pinned sx-grid-sign" role="columnheader" aria-label="Change" style={{ left: 0 }} />}
-                {shown.slice(0, placed.stuck).map(header)}
-                <div class="sx-grid-gap" role="none" style={{ width: `${gap}px` }} />
-                {shown.slice(placed.stuck).map(header)}
+                {offset > 0 && <SignHeader />}
+                {seen.stuck.map(header)}
+                <div class="sx-grid-gap" role="none" style={{ width: `${seen.gap}px` }} />
+                {seen.moving.map(header)}
               </div>
             </div>
             <div
@@ -257,7 +207,7 @@ export function Grid(props: GridProps) {
               onDblClick={onPick}
               style={{ top: `${head + drawn.first * ROW - viewport.shift.value}px`, width: `${width}px` }}
             >
-              {keys.of({ first: drawn.first, end: Math.min(drawn.end, rows) }).map((key, i) => row(drawn.first + i, key))}
+              {keys.of({ first: drawn.first, end: Math.min(drawn.end, rows) }).map((key, i) => bodyRow(frame, drawn.first + i, key))}
             </div>
           </div>
         </div>
@@ -290,8 +240,4 @@ export function Grid(props: GridProps) {
       )}
     </div>
   );
-}
-
-function clamp(value: number, most: number): number {
-  return Math.max(0, Math.min(value, most));
 }

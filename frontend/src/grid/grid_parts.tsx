@@ -19,6 +19,11 @@ export function Sign({ mark }: { mark: RowMark | undefined }) {
   );
 }
 
+export function SignHeader() {
+  const classes = "sx-head-cell sx-pinned sx-grid-sign";
+  return <div class={classes} role="columnheader" aria-label="Change" aria-colindex={1} style={{ left: 0 }} />;
+}
+
 /** Over the place of the bars: why there are none yet. */
 export function Unread({ headers }: { headers: GridHeaders }) {
   if (headers.unread === "" && headers.failure === "") return null;

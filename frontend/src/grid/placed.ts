@@ -4,8 +4,8 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { Blocks } from "./blocks";
 import { type ColumnLayout, ownWidth, shownColumns, stuckPins } from "./columns";
 import type { GridColumn, GridSource } from "./source";
-import type { Viewport } from "./viewport";
-import { offsetsOf } from "./virtual";
+import { SIDE, type Viewport } from "./viewport";
+import { columnsSeen, offsetsOf } from "./virtual";
 
 export const GUTTER = 28; // px for the sign of a changed row
 const STALE = 250; // ms: so long the rows of before are shown while the first of the new ones are read
@@ -16,6 +16,27 @@ export interface Placed {
   widths: number[];
   offsets: number[]; // in the row; after the last column where it ends
   stuck: number;
+}
+
+/** The columns that are drawn, as places in the row. */
+export interface Seen {
+  stuck: number[];
+  moving: number[];
+  begin: number; // px before the columns that move
+  gap: number; // px of those that are scrolled out
+}
+
+/** Reads signals: the component is drawn again when others come into sight. */
+export function seenColumns({ offsets, stuck }: Placed, viewport: Viewport): Seen {
+  const begin = offsets[stuck] as number;
+  const left = viewport.left.value;
+  const others = offsets.slice(stuck).map((each) => each - begin);
+  const { first, end } = columnsSeen(others, left, left + viewport.width.value - begin + SIDE, 1);
+  return { stuck: range(0, stuck), moving: range(stuck + first, stuck + end), begin, gap: others[first] as number };
+}
+
+function range(first: number, end: number): number[] {
+  return Array.from({ length: Math.max(0, end - first) }, (_, i) => first + i);
 }
 
 /** The rows to show, and those that are read: for a moment the former are of the source before. */
