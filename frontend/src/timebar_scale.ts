@@ -167,14 +167,15 @@ export function whens(view: View, width: number, committed: readonly number[]): 
     return true;
   };
   let [lastDay, lastYear] = ["", -1]; // the year is written where it differs from that of the last text
-  const later: number[] = [];
+  let lastClock = "";
+  const later: number[] = []; // where the time of day is another than before
   for (const { from } of parts) {
     const at = committed[from] ?? 0;
     const year = new Date(at).getUTCFullYear();
     const today = day(at);
-    if (today === lastDay) later.push(from);
-    else if (put(from, year === lastYear ? day(at, at) : today)) lastYear = year;
-    lastDay = today;
+    if (today === lastDay && clock(at) !== lastClock) later.push(from);
+    if (today !== lastDay && put(from, year === lastYear ? day(at, at) : today)) lastYear = year;
+    [lastDay, lastClock] = [today, clock(at)];
   }
   for (const index of later) put(index, clock(committed[index] ?? 0));
   return found.map(({ x, text }) => ({ x, text })).sort((a, b) => a.x - b.x);

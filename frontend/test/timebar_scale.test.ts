@@ -121,6 +121,11 @@ describe("texts under the axis", () => {
     expect(narrow.map((each) => each.text)).toEqual(["1 Nov 2026", "2 Nov", "3 Nov"]);
   });
 
+  it("say a time once", () => {
+    const committed = [START, START + 5000, START + 9000, START + 60_000];
+    expect(whens(whole(4), 1000, committed).map((each) => each.text)).toEqual(["1 Nov 2026", "10:03"]);
+  });
+
   it("are few for 10,000 versions", () => {
     const committed = Array.from({ length: 10_000 }, (_, i) => START + i * 7 * 3_600_000);
     expect(whens(whole(10_000), 1200, committed).length).toBeLessThan(20);
