@@ -114,14 +114,15 @@ function Commit({ store, entry }: { store: Store; entry: HistoryEntry }) {
           <KindMark kind={entry.kind} />
           <span class="sx-commit-number sx-muted">{entry.number}</span>
           <span class="sx-commit-words">
-            <span class="sx-cut">
-              {entry.message ? <strong>{entry.message}</strong> : kindLabel(entry.kind)}
-              {entry.savepoints.map((each) => (
-                <Chip key={each} tone="accent" title={`Savepoint ${each}`}>
+            <span class="sx-commit-first">
+              <span class="sx-cut">{entry.message ? <strong>{entry.message}</strong> : kindLabel(entry.kind)}</span>
+              {entry.savepoints.length > 0 && (
+                <Chip tone="accent" title={`Savepoints: ${entry.savepoints.join(", ")}`}>
                   <Icon name="flag" />
-                  {each}
+                  {entry.savepoints[0]}
+                  {entry.savepoints.length > 1 && ` +${entry.savepoints.length - 1}`}
                 </Chip>
-              ))}
+              )}
             </span>
             <span class="sx-cut sx-muted sx-commit-what">
               {[entry.message ? kindLabel(entry.kind) : "", entry.change].filter(Boolean).join(" · ")}

@@ -3,14 +3,19 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { bytes, count, percent, plural } from "./format";
 import { Icon } from "./icons";
+import { useSize } from "./measured";
 import { MiniBars } from "./mini_bars";
 import type { Column, Header, HeadersAnswer, SchemaAnswer } from "./protocol";
 import "./schema.css";
 import { Button, Empty, Failure, Skeleton } from "./states";
 import { type Loaded, NO_QUERY, NOTHING, type Store } from "./store";
 
+const TOPIC = "headers of the schema";
 const BATCH = 40; // columns whose values are read at once
 const SEARCHED = 12; // from so many columns on there is a search
+const ALL = 200; // of more columns only those that are seen are drawn
+const ROW = 37; // pixels, with the hairline
+const SETTLE = 100; // milliseconds without scrolling before values are asked for
 
 export function SchemaTab({ store }: { store: Store }) {
   const { value, loading, failure } = store.schema.value;
@@ -33,8 +38,6 @@ function Columns({ store, schema }: { store: Store; schema: SchemaAnswer }) {
   const columns = schema.columns.filter((each) =>
     `${each.name} ${each.type} ${each.comment}`.toLowerCase().includes(word),
   );
-  const hasDefaults = schema.columns.some((each) => each.default !== null);
-  const hasComments = schema.columns.some((each) => each.comment !== "");
   return (
     <>
       <div class="sx-schema-top">
@@ -53,38 +56,73 @@ function Columns({ store, schema }: { store: Store; schema: SchemaAnswer }) {
         <ValuesButton values={values} />
       </div>
       {schema.comment && <p class="sx-schema-comment">{schema.comment}</p>}
-      {values.failure && <Failure failure={values.failure} onRetry={values.show} />}
+      {values.failure && <Failure failure={values.failure} onRetry={values.ask} />}
       {columns.length === 0 ? (
         <Empty title="No column has this text" icon="search" />
       ) : (
-        <div class="sx-schema-scroll">
-          <table class="sx-schema-table">
-            <thead>
-              <tr>
-                <th scope="col">Column</th>
-                <th scope="col">Type</th>
-                {values.shown && <th scope="col">Values</th>}
-                <th scope="col">NULL</th>
-                {hasDefaults && <th scope="col">Default</th>}
-                {hasComments && <th scope="col">Comment</th>}
-              </tr>
-            </thead>
-            <tbody>
-              {columns.map((column) => (
-                <ColumnRow
-                  key={column.name}
-                  column={column}
-                  values={values}
-                  hasDefaults={hasDefaults}
-                  hasComments={hasComments}
-                />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <ColumnTable schema={schema} columns={columns} values={values} />
       )}
-      <Properties schema={schema} />
     </>
+  );
+}
+
+interface ColumnTableParts {
+  schema: SchemaAnswer;
+  columns: Column[]; // those that were found
+  values: Values;
+}
+
+function ColumnTable({ schema, columns, values }: ColumnTableParts) {
+  const box = useRef<HTMLDivElement>(null);
+  const top = useSignal(0);
+  const { height } = useSize(box);
+  const isWhole = columns.length <= ALL;
+  const first = isWhole ? 0 : Math.max(0, Math.floor(top.value / ROW) - 8);
+  const end = isWhole ? columns.length : Math.min(columns.length, first + Math.ceil(height / ROW) + 16);
+  const shown = columns.slice(first, end);
+  const has = {
+    defaults: schema.columns.some((each) => each.default !== null),
+    comments: schema.columns.some((each) => each.comment !== ""),
+  };
+  const span = 3 + Number(values.shown) + Number(has.defaults) + Number(has.comments);
+  const seen = shown.map((each) => each.name);
+  useEffect(() => {
+    if (!values.shown) return undefined;
+    const timer = setTimeout(() => values.need(seen), SETTLE);
+    return () => clearTimeout(timer);
+  }, [values.shown, schema, seen.join("\n")]);
+  return (
+    <div ref={box} class="sx-schema-scroll" onScroll={(event) => (top.value = event.currentTarget.scrollTop)}>
+      <table class={`sx-schema-table${isWhole ? "" : " sx-schema-many"}`} aria-rowcount={columns.length + 1}>
+        <thead>
+          <tr>
+            <th scope="col">Column</th>
+            <th scope="col">Type</th>
+            {values.shown && <th scope="col">Values</th>}
+            <th scope="col">NULL</th>
+            {has.defaults && <th scope="col">Default</th>}
+            {has.comments && <th scope="col">Comment</th>}
+          </tr>
+        </thead>
+        <tbody>
+          <Spacer rows={first} span={span} />
+          {shown.map((column) => (
+            <ColumnRow key={column.name} column={column} values={values} has={has} />
+          ))}
+          <Spacer rows={columns.length - end} span={span} />
+        </tbody>
+      </table>
+      <Properties schema={schema} />
+    </div>
+  );
+}
+
+function Spacer({ rows, span }: { rows: number; span: number }) {
+  if (rows <= 0) return null;
+  return (
+    <tr aria-hidden="true">
+      <td class="sx-schema-spacer" colSpan={span} style={{ height: `${rows * ROW}px` }} />
+    </tr>
   );
 }
 
@@ -110,14 +148,13 @@ function Totals({ schema }: { schema: SchemaAnswer }) {
 
 interface Values {
   shown: boolean;
-  loading: boolean;
   unread: string;
   failure: Loaded<HeadersAnswer>["failure"];
   header(name: string): Header | null;
-  show(): void;
-  hide(): void;
+  toggle(): void;
+  ask(): void;
   readAll(): void;
-  seen(name: string): void;
+  need(names: string[]): void; // those that are seen
 }
 
 /** Bars of the columns that are seen, asked for in batches once a user wants them. */
@@ -126,44 +163,36 @@ function useValues(store: Store, schema: SchemaAnswer): Values {
   const all = useSignal(false);
   const known = useSignal<Record<string, Header>>({});
   const state = useSignal<Loaded<HeadersAnswer>>(NOTHING);
-  const wanted = useRef(new Set<string>());
+  const wanted = useRef<string[]>([]);
   const ask = async (): Promise<void> => {
-    const columns = [...wanted.current].filter((each) => !(each in known.peek())).slice(0, BATCH);
-    if (columns.length === 0 || state.peek().loading) return;
+    const columns = wanted.current.filter((each) => !(each in known.peek())).slice(0, BATCH);
+    if (columns.length === 0) return;
     const args = { table: store.table.peek(), version: schema.version, query: NO_QUERY, columns, all: all.peek() };
-    const answer = await store.load(state, "headers", args, { topic: "headers of the schema" });
-    if (answer === null || answer.unread) return;
+    const answer = await store.load(state, "headers", args, { topic: TOPIC });
+    if (answer === null || answer.unread || answer.version !== schema.version) return;
     known.value = { ...known.peek(), ...answer.headers };
-    const isShort = columns.some((each) => !(each in answer.headers));
-    if (!isShort) await ask();
+    if (columns.every((each) => each in answer.headers)) await ask();
   };
   useEffect(() => {
     known.value = {};
     state.value = NOTHING;
-    if (shown.peek()) void ask();
-    return () => store.kernel.cancel("headers of the schema");
+    return () => store.kernel.cancel(TOPIC);
   }, [schema]);
-  const { value, loading, failure } = state.value;
+  const { value, failure } = state.value;
   return {
     shown: shown.value,
-    loading,
     failure,
     unread: value?.unread ?? "",
     header: (name) => known.value[name] ?? null,
-    show: () => {
-      shown.value = true;
-      for (const each of schema.columns.slice(0, BATCH)) wanted.current.add(each.name);
-      void ask();
-    },
-    hide: () => (shown.value = false),
+    toggle: () => (shown.value = !shown.peek()),
+    ask: () => void ask(),
     readAll: () => {
       all.value = true;
       void ask();
     },
-    seen: (name) => {
-      if (wanted.current.has(name)) return;
-      wanted.current.add(name);
-      if (shown.peek()) void ask();
+    need: (names) => {
+      wanted.current = names;
+      void ask();
     },
   };
 }
@@ -171,7 +200,7 @@ function useValues(store: Store, schema: SchemaAnswer): Values {
 function ValuesButton({ values }: { values: Values }) {
   if (values.shown && values.unread) return <Button onClick={values.readAll}>Read {values.unread}</Button>;
   return (
-    <Button aria-pressed={values.shown} onClick={values.shown ? values.hide : values.show}>
+    <Button aria-pressed={values.shown} onClick={values.toggle}>
       {values.shown ? "Hide values" : "Show values"}
     </Button>
   );
@@ -180,34 +209,30 @@ function ValuesButton({ values }: { values: Values }) {
 interface ColumnRowParts {
   column: Column;
   values: Values;
-  hasDefaults: boolean;
-  hasComments: boolean;
+  has: { defaults: boolean; comments: boolean };
 }
 
 const ROLES: Record<Column["role"], string> = { "row key": "Row key", "sort key": "Sort key", "": "" };
 
-function ColumnRow({ column, values, hasDefaults, hasComments }: ColumnRowParts) {
+function ColumnRow({ column, values, has }: ColumnRowParts) {
   const { name, role } = column;
-  const place = useRef<HTMLTableRowElement>(null);
-  useEffect(() => {
-    if (!values.shown) return;
-    const observer = new IntersectionObserver((seen) => seen.some((each) => each.isIntersecting) && values.seen(name));
-    observer.observe(place.current!);
-    return () => observer.disconnect();
-  }, [values.shown, name]);
   return (
-    <tr ref={place}>
+    <tr>
       <th scope="row">
         <span class="sx-schema-name">
           <span class={`sx-schema-key${role === "row key" ? " sx-schema-rowkey" : ""}`} title={ROLES[role]}>
             {role !== "" && <Icon name={role === "row key" ? "key" : "sort"} />}
           </span>
-          <span class="sx-schema-word">{name}</span>
+          <span class="sx-schema-word sx-cut" title={name}>
+            {name}
+          </span>
           {role !== "" && <span class="sx-muted sx-schema-role">{ROLES[role]}</span>}
         </span>
       </th>
       <td>
-        <code class="sx-schema-type">{column.type}</code>
+        <code class="sx-schema-type" title={column.type}>
+          {column.type}
+        </code>
       </td>
       {values.shown && (
         <td class="sx-schema-values">
@@ -215,22 +240,26 @@ function ColumnRow({ column, values, hasDefaults, hasComments }: ColumnRowParts)
         </td>
       )}
       <td class="sx-muted">{column.nullable ? "Allowed" : "Never"}</td>
-      {hasDefaults && <td>{column.default !== null && <code>{column.default}</code>}</td>}
-      {hasComments && <td class="sx-schema-text">{column.comment}</td>}
+      {has.defaults && <td>{column.default !== null && <code>{column.default}</code>}</td>}
+      {has.comments && (
+        <td class="sx-schema-text" title={column.comment}>
+          {column.comment}
+        </td>
+      )}
     </tr>
   );
 }
 
 function ValuesOf({ name, header, unread }: { name: string; header: Header | null; unread: boolean }) {
-  if (header === null) return unread ? null : <Skeleton height="32px" />;
+  if (header === null) return unread ? null : <Skeleton height="26px" />;
   const bars = header.bars.map((label, index) => ({ label, value: header.of[index] ?? 0 }));
   const distinct = header.distinct === null ? "" : `${header.exact ? "" : "about "}${plural(header.distinct, "value")}`;
   const nulls = header.nulls > 0 ? `${percent(header.nulls, header.rows)} NULL` : "";
   return (
-    <>
-      {bars.length > 0 && <MiniBars label={`Values of ${name}`} bars={bars} height={28} />}
+    <div class="sx-schema-bars">
+      <div>{bars.length > 0 && <MiniBars label={`Values of ${name}`} bars={bars} height={26} />}</div>
       <span class="sx-muted sx-schema-facts">{[distinct, nulls].filter(Boolean).join(" · ")}</span>
-    </>
+    </div>
   );
 }
 
