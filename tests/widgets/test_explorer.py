@@ -108,7 +108,7 @@ def test_keys_come_first_in_the_grid_and_not_more_columns_than_it_asks_for(sessi
 def test_refresh_follows_the_newest_version_and_keeps_an_older_one(session):
     newest, older, sent = explore(session, "flights"), explore(session, "flights"), []
     older.version = 2
-    newest.send = lambda message, buffers=None: sent.append(message)
+    newest.send = sent.append
     session.table("flights").ingest([{"carrier": "AA", "flight": 1, "note": None}])
     session.create_table("weather", sl.Schema(row_keys={"hour": "int"}, values={}))
     newest.refresh()

@@ -6,6 +6,7 @@ import json
 import time
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -212,11 +213,8 @@ def test_each_word_is_in_the_name_or_in_a_text():
 def kept(session):
     variables, cells = {}, []
     answers = ExplorerAnswers(OpenTables(session), notebook := Notebook(cells.append, variables))
-
-    class Widget:
-        methods = {"keep": answers.keep, "write": notebook.write_cell}
-
-    return Page(Widget), variables, cells
+    widget = SimpleNamespace(methods={"keep": answers.keep, "write": notebook.write_cell})
+    return Page(widget), variables, cells
 
 
 def test_rows_are_kept_as_a_data_frame_of_the_user(session, kept):

@@ -80,7 +80,7 @@ def test_an_unknown_request_is_an_error_and_what_is_no_request_is_dropped():
 
 def test_a_newer_request_of_a_topic_cancels_the_older_and_the_one_that_waits():
     waiting, begun = [], []
-    lanes, sent = lanes_of(waiting.append, read=lambda asked, watch: begun.append(asked["id"]) or {"of": asked["id"]})
+    lanes, sent = lanes_of(waiting.append, read=lambda asked, _: begun.append(asked["id"]) or {"of": asked["id"]})
     for number in (1, 2, 3):
         lanes.take(request(number, "read"))
     assert sent == [{"id": 1, "cancelled": True}, {"id": 2, "cancelled": True}]
