@@ -6,7 +6,7 @@ import { ChangesTab } from "./changes";
 import { px } from "./format";
 import { FooterBar, InsertCell } from "./footer";
 import { useFullScreen } from "./full_screen";
-import { dragHeight, HEIGHT, heightFor } from "./height";
+import { dragHeight, HEIGHT, heightFor, heightOf } from "./height";
 import { HistoryTab } from "./history";
 import { useSize } from "./measured";
 import { PartitionsTab } from "./partitions";
@@ -30,12 +30,13 @@ const TABS: { tab: Tab; title: string; Page: Page }[] = [
   { tab: "history", title: "History", Page: HistoryTab },
   { tab: "sql", title: "SQL", Page: SqlTab },
 ];
+const ROW = 28; // of a table
 const NARROW = 800; // below this width the rail is behind a button
 
 export function App({ store }: { store: Store }) {
   const root = useRef<HTMLDivElement>(null);
   const { width } = useSize(root);
-  const [height, setHeight] = useState(HEIGHT.first);
+  const [height, setHeight] = useState(() => firstHeight(store));
   const { isFull, toggle } = useFullScreen(root);
   useOwnKeys(root);
   const { mode } = store.start;
@@ -71,6 +72,11 @@ export function App({ store }: { store: Store }) {
       {!isFull && <HeightHandle height={height} onChange={setHeight} />}
     </div>
   );
+}
+
+function firstHeight({ start, kernel }: Store): number {
+  if (start.mode !== "answer") return HEIGHT.first;
+  return heightOf(kernel.peek("page", { first: 0, count: 100 })?.rows.length ?? 0, ROW);
 }
 
 /** The tabs and the page of the chosen one. */
@@ -148,7 +154,8 @@ class Guard extends Component<{ name: string; children: ComponentChildren }, { e
   override render() {
     const { error } = this.state;
     if (error === null) return this.props.children;
-    const failure = { message: `This view cannot be drawn: ${error.message}`, hint: "Your data is not touched by this." };
+    const message = `This view cannot be drawn: ${error.message}`;
+    const failure = { message, hint: "Your data is not touched by this." };
     return (
       <div class="sx-panel-failure">
         <Failure failure={failure} onRetry={() => this.setState({ error: null })} />

@@ -1,4 +1,4 @@
-/** Whether the page around is dark, seen from what is painted behind an element: hosts say it in five different ways. */
+/** Whether the page around is dark, seen from what is painted behind an element: each host says it differently. */
 
 type Color = readonly [red: number, green: number, blue: number, alpha: number];
 

@@ -31,7 +31,8 @@ export function FooterBar({ store }: { store: Store }) {
 }
 
 /** A button that puts the command into a new cell, and says what became of it. */
-export function InsertCell({ store, line, look = "quiet" }: { store: Store; line: string; look?: "quiet" | "primary" }) {
+export function InsertCell(parts: { store: Store; line: string; look?: "quiet" | "primary" }) {
+  const { store, line, look = "quiet" } = parts;
   const [said, setSaid] = useState("");
   const [failure, setFailure] = useState<Reason | null>(null);
   useEffect(() => {

@@ -86,7 +86,8 @@ export function utcExact(milliseconds: number): string {
 export function day(milliseconds: number, now: number | null = null): string {
   const at = new Date(milliseconds);
   const text = `${at.getUTCDate()} ${MONTHS[at.getUTCMonth()]}`;
-  return now !== null && new Date(now).getUTCFullYear() === at.getUTCFullYear() ? text : `${text} ${at.getUTCFullYear()}`;
+  const year = at.getUTCFullYear();
+  return now !== null && new Date(now).getUTCFullYear() === year ? text : `${text} ${year}`;
 }
 
 /** `10:02`, in UTC. */

@@ -1,6 +1,12 @@
 /** The height of the page: its limits, and how keys and the pointer change it. */
 export const HEIGHT = { first: 560, least: 360, most: 2000 };
 const STEP = 16;
+const AROUND = 170; // toolbar, header and footer of an answer
+
+/** The height for an answer of so many rows: no emptiness below a few, and room for a chart. */
+export function heightOf(rows: number, row: number): number {
+  return Math.min(HEIGHT.first, within(AROUND + rows * row));
+}
 
 /** The height that a key makes; null for other keys. */
 export function heightFor(key: string, height: number): number | null {

@@ -1,4 +1,4 @@
-/** Kinds of commits: the family that each belongs to, and its mark: a colour with a shape, so that neither is needed alone. */
+/** Kinds of commits: the family of each, and its mark: a colour with a shape, so that neither is needed alone. */
 import { label } from "./format";
 
 export type Family = "added" | "changed" | "removed" | "structure" | "upkeep" | "rollback";
@@ -57,7 +57,8 @@ export const MARK_PATHS: Record<Family, string> = {
 /** A mark inside an SVG; the family `upkeep` is hollow. */
 export function Mark({ family, x, y }: { family: Family; x: number; y: number }) {
   const color = familyColor(family);
-  const paint = family === "upkeep" ? { fill: "var(--sx-surface)", stroke: color, "stroke-width": 1.5 } : { fill: color };
+  const hollow = { fill: "var(--sx-surface)", stroke: color, "stroke-width": 1.5 };
+  const paint = family === "upkeep" ? hollow : { fill: color };
   return <path d={MARK_PATHS[family]} transform={`translate(${x} ${y})`} {...paint} />;
 }
 

@@ -223,7 +223,13 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
             onKeyDown={onKeyDown}
           />
         </label>
-        <Button look="quiet" icon="refresh" aria-label="Refresh" title="Look for new tables and versions" onClick={() => void store.refresh()} />
+        <Button
+          look="quiet"
+          icon="refresh"
+          aria-label="Refresh"
+          title="Look for new tables and versions"
+          onClick={() => void store.refresh()}
+        />
       </div>
       {failure && <Failure failure={failure} onRetry={() => void store.refresh()} />}
       <div
@@ -320,7 +326,8 @@ function Waiting() {
 function sizeOf(details: TableDetails | undefined) {
   if (details === undefined) return <span class="sx-rail-wait" />;
   if (details.problem) return <span class="sx-rail-problem">Cannot be read</span>;
-  return `${details.rows < 10_000 ? plural(details.rows, "row") : `${short(details.rows)} rows`}, ${bytes(details.bytes)}`;
+  const rows = details.rows < 10_000 ? plural(details.rows, "row") : `${short(details.rows)} rows`;
+  return `${rows}, ${bytes(details.bytes)}`;
 }
 
 function countText(shown: number, all: number, text: string): string {
@@ -336,8 +343,9 @@ function titleOf(name: string, details: TableDetails | undefined): string {
 
 function Spark({ growth }: { growth: readonly number[] }) {
   const { width, height } = SPARK;
+  const box = `-1 -2 ${width + 2} ${height + 3}`;
   return (
-    <svg class="sx-rail-spark" width={width} height={height} viewBox={`-1 -2 ${width + 2} ${height + 3}`} aria-hidden="true">
+    <svg class="sx-rail-spark" width={width} height={height} viewBox={box} aria-hidden="true">
       <path d={sparkPath(growth, width, height)} />
     </svg>
   );

@@ -21,7 +21,12 @@ export function Skeleton(parts: { width?: string; height?: string; rows?: number
 }
 
 /** Nothing is here, and what to do about it. */
-export function Empty(parts: { title: string; icon?: IconName; children?: ComponentChildren; action?: ComponentChildren }) {
+export function Empty(parts: {
+  title: string;
+  icon?: IconName;
+  children?: ComponentChildren;
+  action?: ComponentChildren;
+}) {
   return (
     <div class="sx-empty">
       {parts.icon && <Icon name={parts.icon} />}

@@ -170,7 +170,8 @@ function TimePlot({ store, opened, travel }: PlotParts) {
   const canZoom = !isWhole(view, count) || bins(view, width || 1, MARK_ROOM, count).length < count;
   const picture = useMemo(() => <TimePicture versions={versions} view={view} width={width} />, [versions, view, width]);
   const lit = useMemo(() => <LitArea versions={versions} view={view} width={width} />, [versions, view, width]);
-  const placeOf = (event: PointerEvent | WheelEvent): number => event.clientX - (plot.current?.getBoundingClientRect().left ?? 0);
+  const placeOf = (event: PointerEvent | WheelEvent): number =>
+    event.clientX - (plot.current?.getBoundingClientRect().left ?? 0);
   const zoomTo = (factor: number, index: number): void => setView(zoom(view, count, factor, index + 0.5));
 
   const onPointerDown = (event: PointerEvent): void => {
@@ -198,7 +199,8 @@ function TimePlot({ store, opened, travel }: PlotParts) {
     travel.settle();
     const places = travel.places.peek();
     const isOlder = places.before !== null && Math.abs(index - places.before) < Math.abs(index - places.version);
-    plot.current?.querySelector<HTMLElement>(`[data-handle=${isOlder ? "before" : "version"}]`)?.focus();
+    const handle = plot.current?.querySelector<HTMLElement>(`[data-handle=${isOlder ? "before" : "version"}]`);
+    handle?.focus({ focusVisible: false } as FocusOptions); // the ring is for keys
   };
   const onWheel = (event: WheelEvent): void => {
     const isSideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
@@ -263,7 +265,9 @@ function TimePlot({ store, opened, travel }: PlotParts) {
               {lit}
             </svg>
             {hovered !== null && <Tip travel={travel} index={hovered} x={middle(view, width, hovered)} width={width} />}
-            {before !== null && <Handle handle="before" travel={travel} x={middle(view, width, before)} width={width} />}
+            {before !== null && (
+              <Handle handle="before" travel={travel} x={middle(view, width, before)} width={width} />
+            )}
             <Handle handle="version" travel={travel} x={middle(view, width, version)} width={width} />
             <Pill travel={travel} x={middle(view, width, version)} width={width} actions={actions} />
           </>
@@ -372,12 +376,13 @@ function ZoomButtons({ isAll, onZoom }: { isAll: boolean; onZoom: (factor: numbe
 /** What is known of the version below the pointer. */
 function Tip({ travel, index, x, width }: HandleParts & { index: number }) {
   const words = wordsOf(travel.versions, index);
+  const left = clamp(x - TIP_WIDTH / 2, 0, Math.max(0, width - TIP_WIDTH));
   return (
     <>
       <div class="sx-time-hover" style={{ left: px(x), top: px(TOP), height: px(AREA) }} />
       <div
         class="sx-time-tip"
-        style={{ left: px(clamp(x - TIP_WIDTH / 2, 0, Math.max(0, width - TIP_WIDTH))), top: px(BASE + MARKS + 2), width: px(TIP_WIDTH) }}
+        style={{ left: px(left), top: px(BASE + MARKS + 2), width: px(TIP_WIDTH) }}
       >
         <div class="sx-time-tip-head">
           <strong>Snapshot {words.number}</strong>

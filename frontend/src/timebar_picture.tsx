@@ -55,7 +55,8 @@ export function TimePicture({ versions, view, width }: Parts) {
 
 /** The area once more, in the accent; what is not selected of it is cut off by the caller. */
 export function LitArea({ versions, view, width }: Parts) {
-  return <path class="sx-time-lit-area" d={areas(versions.rows, view, width, AREA).most} transform={`translate(0 ${TOP})`} />;
+  const { most } = areas(versions.rows, view, width, AREA);
+  return <path class="sx-time-lit-area" d={most} transform={`translate(0 ${TOP})`} />;
 }
 
 function Flags({ versions, view, width }: Parts) {

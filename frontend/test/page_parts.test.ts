@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { HEIGHT, heightFor } from "../src/height";
+import { HEIGHT, heightFor, heightOf } from "../src/height";
 import { familyOf, mostNotable } from "../src/kinds";
 import { stepTo } from "../src/menu";
 import { isSaving } from "../src/shortcuts";
@@ -9,6 +9,7 @@ it("the height changes by keys and has limits", () => {
   expect(heightFor("ArrowUp", HEIGHT.least)).toBe(HEIGHT.least);
   expect(heightFor("End", 560)).toBe(HEIGHT.most);
   expect(heightFor("x", 560)).toBeNull();
+  expect([3, 10, 100].map((rows) => heightOf(rows, 28))).toEqual([360, 450, 560]);
 });
 
 it("a menu goes round", () => {
