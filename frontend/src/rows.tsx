@@ -1,6 +1,6 @@
 /** The Rows tab: a virtual grid whose headers filter each other. */
 import { useSignal } from "@preact/signals";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { chipText, isFiltered, statementOf, withoutFilter } from "./filters";
 import { count, plural } from "./format";
 import { ColumnsButton } from "./grid/columns_menu";
@@ -24,15 +24,9 @@ interface Seen {
 }
 
 export function RowsTab({ store }: { store: Store }) {
-  const model = useMemo(() => new RowsModel(store), [store]);
+  const model = RowsModel.of(store);
   const seen = useSignal<Seen>({ first: 0, end: 0, total: null });
-  useEffect(() => {
-    const end = model.activate();
-    return () => {
-      end();
-      model.close();
-    };
-  }, [model]);
+  useEffect(() => model.activate(), [model]);
   const source = model.source.value;
   const failure = store.schema.value.failure;
   if (failure !== null && source === null) {
@@ -119,7 +113,7 @@ function Chips({ store, model }: { store: Store; model: RowsModel }) {
   const query = store.query.value;
   const headers = model.shown.value;
   if (!isFiltered(query)) {
-    return <div class="sx-rows-chips sx-muted sx-cut">Brush a histogram or click a bar to filter</div>;
+    return <div class="sx-rows-chips sx-muted sx-cut">Brush or click bars to filter</div>;
   }
   const chips = query.filters.map((each) => {
     const { column, condition } = chipText(each, headers[each.column] ?? null);

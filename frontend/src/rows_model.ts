@@ -1,6 +1,18 @@
 /** What the Rows tab knows: rows as a source of the grid, headers, and the counts while bars are brushed. */
 import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/signals";
-import { type Bars, barsOf, brushed, cubeRows, isFiltered, ordered, sortedBy, textOf, withBars, withoutBars, withText } from "./filters";
+import {
+  type Bars,
+  barsOf,
+  brushed,
+  cubeRows,
+  isFiltered,
+  ordered,
+  sortedBy,
+  textOf,
+  withBars,
+  withoutBars,
+  withText,
+} from "./filters";
 import { chunksOf, keysFirst, namesOf, type ColumnLayout, OWN_LAYOUT } from "./grid/columns";
 import type { Block, BlockRequest, GridColumn, GridHeaders, GridSource, GridSorts } from "./grid/source";
 import { RequestError, Superseded } from "./kernel";
@@ -35,7 +47,6 @@ export class RowsModel {
   private readonly cube = signal<{ of: string; answer: CubeAnswer } | null>(null);
   private readonly unread = signal("");
   private readonly failure = signal("");
-  private readonly isReading = signal(false);
   private footer: Footer | null = null;
   private seen: string[] = []; // columns whose headers are wanted
   private readAll = ""; // the table and version whose headers are read at any size
@@ -45,9 +56,16 @@ export class RowsModel {
   private refused = ""; // what was not read, and is not asked for again by itself
   private lastColumns: GridColumn[] = [];
   private lastSource: GridSource | null = null;
-  private readonly ends: (() => void)[] = [];
+  private static readonly models = new WeakMap<Store, RowsModel>();
 
-  constructor(private readonly store: Store) {
+  /** The model of a page: it stays while other tabs are seen, with its columns and headers. */
+  static of(store: Store): RowsModel {
+    const model = RowsModel.models.get(store) ?? new RowsModel(store);
+    RowsModel.models.set(store, model);
+    return model;
+  }
+
+  private constructor(private readonly store: Store) {
     this.columns = computed(() => this.columnsOf());
     this.source = computed(() => this.sourceOf());
     this.shown = computed(() => this.shownHeaders());
@@ -57,7 +75,7 @@ export class RowsModel {
     });
     this.sorting = computed(() => this.sortingOf(store.query.value));
     this.headers = this.headersOf();
-    this.ends.push(effect(() => this.follow()));
+    effect(() => this.follow()); // for as long as the store: it follows nothing else
   }
 
   /** The tab is seen: the footer is about its rows. Returns what ends it. */
@@ -66,6 +84,7 @@ export class RowsModel {
     if (this.footer !== null) this.store.footer.value = this.footer;
     return () => {
       this.isActive = false;
+      this.brush.value = null;
     };
   }
 
@@ -74,10 +93,6 @@ export class RowsModel {
       this.brush.value = null;
       this.store.query.value = query;
     });
-  }
-
-  close(): void {
-    for (const end of this.ends) end();
   }
 
   private get subject(): Subject {
@@ -113,7 +128,8 @@ export class RowsModel {
 
   private async fetch(subject: Subject, { first, count, columns, slot }: BlockRequest): Promise<Block> {
     const begin = performance.now();
-    const answer = await this.store.kernel.ask("rows", { ...subject, first, count, columns }, { topic: `rows ${slot}` });
+    const asked = { ...subject, first, count, columns };
+    const answer = await this.store.kernel.ask("rows", asked, { topic: `rows ${slot}` });
     batch(() => {
       this.answer.value = answer;
       this.footer = { line: answer.line, source: answer.source, seconds: (performance.now() - begin) / 1000 };
@@ -154,9 +170,6 @@ export class RowsModel {
       },
       get unread() {
         return model.unread.value;
-      },
-      get busy() {
-        return model.isReading.value;
       },
       read: () => {
         model.readAll = placeOf(model.subject);
@@ -241,7 +254,7 @@ export class RowsModel {
       this.seen = [];
     }
     const isReady = this.store.schema.value.value?.version === version;
-    if (isReady && this.seen.length > 0) void this.readHeaders();
+    if (isReady && this.isActive && this.seen.length > 0) void this.readHeaders();
   }
 
   private async readHeaders(): Promise<void> {
@@ -256,7 +269,6 @@ export class RowsModel {
     const isSettled = columns.length === 0 || this.reading === asked || this.refused === `${of} ${this.readAll}`;
     if (schema?.version !== version || isSettled) return;
     this.reading = asked;
-    this.isReading.value = true;
     const isAll = this.readAll === placeOf({ table, version, query });
     try {
       const answer = await this.store.kernel.ask("headers", { table, version, query, columns, all: isAll });
@@ -278,10 +290,7 @@ export class RowsModel {
       });
       this.refused = `${of} ${this.readAll}`;
     } finally {
-      if (this.reading === asked) {
-        this.reading = "";
-        this.isReading.value = false;
-      }
+      if (this.reading === asked) this.reading = "";
     }
     void this.readHeaders(); // for columns that came into sight meanwhile
   }

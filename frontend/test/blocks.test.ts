@@ -24,8 +24,9 @@ function made(total: number | null): { blocks: Blocks; asked: Asked[] } {
         asked.push({
           ...request,
           answer: async (parts = {}) => {
-            const rows = Array.from({ length: BLOCK }, (_, i) => request.columns.map((name) => `${request.first + i} ${name}`));
-            resolve({ columns: request.columns, rows, total, last: false, ...parts });
+            const { first, columns } = request;
+            const rows = Array.from({ length: BLOCK }, (_, i) => columns.map((name) => `${first + i} ${name}`));
+            resolve({ columns, rows, total, last: false, ...parts });
             await vi.advanceTimersByTimeAsync(0);
           },
           fail: async (error) => {

@@ -22,7 +22,8 @@ function header(parts: Partial<Header>): Header {
   return { ranges: true, bars: [], counts: [], of: [], nulls: 0, rows: 0, distinct: 0, exact: true, ...parts };
 }
 
-const DELAY = header({ bars: ["≤ 0", "0 < … ≤ 10", "10 < … ≤ 20"], counts: [5, 3, 2], of: [5, 3, 2], rows: 12, nulls: 2 });
+const LABELS = ["≤ 0", "0 < … ≤ 10", "10 < … ≤ 20"];
+const DELAY = header({ bars: LABELS, counts: [5, 3, 2], of: [5, 3, 2], rows: 12, nulls: 2 });
 const ORIGIN = header({ ranges: false, bars: ["EWR", "JFK", ""], counts: [6, 4, 2], of: [6, 4, 2], rows: 12 });
 
 describe("a query", () => {

@@ -13,7 +13,12 @@ function column(name: string, kind: Kind, role: Column["role"] = ""): Column {
   return { name, type: kind, kind, role, nullable: true, default: null, comment: "" };
 }
 
-const COLUMNS = [column("origin", "string"), column("delay", "integer"), column("notes", "nested"), column("id", "integer", "row key")];
+const COLUMNS = [
+  column("origin", "string"),
+  column("delay", "integer"),
+  column("notes", "nested"),
+  column("id", "integer", "row key"),
+];
 
 function cellOf(name: string, row: number): Cell {
   if (name === "id") return String(row);
@@ -26,7 +31,8 @@ function headerOf(name: string): Header {
   const all = { counts: [30, 20, 10], of: [30, 20, 10], rows: 60, exact: true };
   if (name === "origin") return { ...all, ranges: false, bars: ORIGINS, nulls: 0, distinct: 3 };
   if (name === "notes") return { ...all, ranges: false, bars: [], counts: [], of: [], nulls: 0, distinct: null };
-  return { ...all, ranges: true, bars: ["≤ 10", "10 < … ≤ 20", "20 < … ≤ 30"], ends: ["1", "30"], nulls: 6, distinct: 30 };
+  const labels = ["≤ 10", "10 < … ≤ 20", "20 < … ≤ 30"];
+  return { ...all, ranges: true, bars: labels, ends: ["1", "30"], nulls: 6, distinct: 30 };
 }
 
 interface Asked {
@@ -75,7 +81,8 @@ class Kernel implements Model {
     this.asked.push(asked);
     if (asked.do === "cancel") return;
     const isRefused = asked.do === this.options.fail;
-    const answer = isRefused ? { error: { message: "A file is gone.", hint: "Check it." } } : { ok: this.answer(asked) };
+    const error = { message: "A file is gone.", hint: "Check it." };
+    const answer = isRefused ? { error } : { ok: this.answer(asked) };
     setTimeout(() => this.handlers.forEach((each) => each({ id: asked.id, ...answer }, [])), 1);
   }
 
@@ -84,17 +91,19 @@ class Kernel implements Model {
     const names = (asked.columns ?? []) as string[];
     switch (asked.do) {
       case "open": {
-        const each = { number: [3], committed: [0], kind: ["ingest"], change: [""], message: [""], rows: [rows], bytes: [1] };
-        return { name: "t", comment: "", versions: { ...each, savepoints: {} }, actions: true };
+        const texts = { kind: ["ingest"], change: [""], message: [""] };
+        const versions = { number: [3], committed: [0], ...texts, rows: [rows], bytes: [1], savepoints: {} };
+        return { name: "t", comment: "", versions, actions: true };
       }
       case "schema":
         return { version: 3, columns, rows, bytes: 1, files: 1, partitions: 1, comment: "", properties: [], line: "" };
       case "rows": {
         const first = asked.first as number;
         const found = (asked.query as Query).filters.length > 0 ? Math.min(500, rows) : rows;
-        const numbers = Array.from({ length: Math.max(0, Math.min(asked.count as number, found - first)) }, (_, i) => first + i);
-        const page = { version: 3, first, columns: names, rows: numbers.map((row) => names.map((name) => cellOf(name, row))) };
-        return { ...page, total: found, last: false, where: "", line: "line", scan: "scan", source: "1 file" };
+        const length = Math.max(0, Math.min(asked.count as number, found - first));
+        const page = Array.from({ length }, (_, i) => names.map((name) => cellOf(name, first + i)));
+        const read = { version: 3, first, columns: names, rows: page, total: found, last: false };
+        return { ...read, where: "", line: "line", scan: "scan", source: "1 file" };
       }
       case "headers": {
         if (unread && !asked.all) return { version: 3, headers: {}, unread };
@@ -102,7 +111,8 @@ class Kernel implements Model {
       }
       case "cube": {
         const of = { counts: [[3, 0, 0], [1, 1, 0], [0, 0, 2]], nulls: [0, 1, 0] };
-        return { version: 3, column: asked.column, rows: [3, 2, 2], columns: Object.fromEntries(names.map((name) => [name, of])) };
+        const columns = Object.fromEntries(names.map((name) => [name, of]));
+        return { version: 3, column: asked.column, rows: [3, 2, 2], columns };
       }
       default:
         return { tree: { text: "struct", items: [["by", { text: "ada" }]] } };
@@ -146,13 +156,13 @@ const button = (text: string): HTMLElement => {
 };
 
 /** The tab, with its rows and headers. */
-async function shown(options: Options = {}): Promise<{ kernel: Kernel; store: Store; asked: (what: string) => Asked[] }> {
+async function shown(options: Options = {}): Promise<{ store: Store; asked: (what: string) => Asked[] }> {
   const kernel = new Kernel(options);
   const store = new Store(kernel);
   render(<RowsTab store={store} />);
   const isQuiet = options.unread !== undefined || options.fail !== undefined;
   await waitFor(() => (isQuiet ? grid() : (find("[role=gridcell]:not(.sx-cell-waits)"), find("[role=slider]"))));
-  return { kernel, store, asked: (what) => kernel.asked.filter((each) => each.do === what) };
+  return { store, asked: (what) => kernel.asked.filter((each) => each.do === what) };
 }
 
 describe("the Rows tab", () => {

@@ -1,4 +1,4 @@
-/** The bars of a header: all rows in grey, the rows that the filters leave in the accent; brushed by mouse or keyboard. */
+/** The bars of a header: all rows in grey, those that the filters leave in the accent; brushed by mouse or keyboard. */
 import { type Signal, useSignal } from "@preact/signals";
 import { barsText, movedBars, type Bars } from "../filters";
 import { count, percent, plural } from "../format";
@@ -88,6 +88,7 @@ export function HeaderBars({ name, header, headers, width, isCurrent }: BarsPart
     dragged.value = null;
   };
 
+  const isMoving = anchor.value !== null || dragged.value !== null;
   const now = chosen === null ? 0 : anchor.value === null || chosen[1] !== anchor.value ? chosen[1] : chosen[0];
   return (
     <>
@@ -110,7 +111,7 @@ export function HeaderBars({ name, header, headers, width, isCurrent }: BarsPart
       >
         <Picture header={header} width={width} chosen={chosen} hovered={hovered} />
       </div>
-      <Caption header={header} width={width} chosen={anchor.value !== null || dragged.value ? chosen : null} hovered={hovered.value} />
+      <Caption header={header} width={width} chosen={isMoving ? chosen : null} hovered={hovered.value} />
     </>
   );
 }
@@ -139,7 +140,13 @@ function Picture({ header, width, chosen, hovered }: PictureParts) {
   return (
     <svg width={width} height={BARS_HEIGHT} aria-hidden="true" focusable="false">
       {chosen !== null && (
-        <rect class="sx-bars-chosen" x={chosen[0] * step} y={0} width={(chosen[1] - chosen[0] + 1) * step} height={BARS_HEIGHT} />
+        <rect
+          class="sx-bars-chosen"
+          x={chosen[0] * step}
+          y={0}
+          width={(chosen[1] - chosen[0] + 1) * step}
+          height={BARS_HEIGHT}
+        />
       )}
       {at !== null && <rect class="sx-bars-hovered" x={at * step} y={0} width={step} height={BARS_HEIGHT} />}
       <path class="sx-bars-of" d={outline(header.of, most, step, gap)} />
@@ -155,7 +162,8 @@ export function outline(counts: number[], most: number, step: number, gap: numbe
     if (each <= 0) return;
     const height = Math.max(LEAST, Math.round((Math.min(each, most) / most) * (BARS_HEIGHT - 2)));
     const width = Math.max(1, step - gap);
-    path += `M${(i * step + gap / 2).toFixed(1)} ${BARS_HEIGHT - height}h${width.toFixed(1)}v${height}h${(-width).toFixed(1)}z`;
+    const [left, right] = [i * step + gap / 2, width.toFixed(1)];
+    path += `M${left.toFixed(1)} ${BARS_HEIGHT - height}h${right}v${height}h-${right}z`;
   });
   return path;
 }

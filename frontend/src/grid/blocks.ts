@@ -60,7 +60,7 @@ export class Blocks {
   want(rows: Span, names: Iterable<string>): void {
     const chunks = chunksOf(this.columns, names);
     const around = { first: Math.max(0, rows.first - BLOCK / 4), end: Math.min(this.rows, rows.end + BLOCK / 4) };
-    const seen = rows.end > rows.first ? rows : { first: 0, end: 1 }; // a table without rows is asked for too: it says so
+    const seen = rows.end > rows.first ? rows : { first: 0, end: 1 }; // also of a table without rows: it says so
     const blocks = [...new Set([...blocksOf(seen, BLOCK), ...blocksOf(around, BLOCK)])];
     this.wanted = blocks.flatMap((block) => chunks.map((chunk) => ({ block, chunk })));
     for (const each of this.wanted) this.touch(blockKey(each.block, each.chunk));
@@ -132,7 +132,8 @@ export class Blocks {
 
   /** What is missing of the first block that misses something. */
   private next(): UnderWay | null {
-    const missing = this.wanted.filter((each) => !this.kept.has(blockKey(each.block, each.chunk)) && !this.isUnderWay(each));
+    const isKept = (block: number, chunk: number): boolean => this.kept.has(blockKey(block, chunk));
+    const missing = this.wanted.filter((each) => !isKept(each.block, each.chunk) && !this.isUnderWay(each));
     const block = missing[0]?.block;
     if (block === undefined) return null;
     return { block, chunks: missing.filter((each) => each.block === block).map(({ chunk }) => chunk) };
@@ -146,8 +147,8 @@ export class Blocks {
     this.slots[slot] = asked;
     this.slow ??= setTimeout(() => (this.isSlow.value = true), SLOW);
     try {
-      const first = asked.block * BLOCK;
-      const answer = await this.source.fetch({ first, count: BLOCK, columns: namesOf(this.columns, asked.chunks), slot });
+      const columns = namesOf(this.columns, asked.chunks);
+      const answer = await this.source.fetch({ first: asked.block * BLOCK, count: BLOCK, columns, slot });
       if (!this.isClosed && this.slots[slot] === asked) this.take(asked, answer);
     } catch (error) {
       if (!(error instanceof RequestError || error instanceof Superseded)) throw error;

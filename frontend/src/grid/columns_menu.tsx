@@ -85,7 +85,9 @@ function ColumnsMenu({ columns, layout, opener, onClose }: MenuParts) {
           </li>
         ))}
         {found.length === 0 && <li class="sx-muted sx-columns-note">No column has this name.</li>}
-        {found.length > MOST && <li class="sx-muted sx-columns-note">… and {count(found.length - MOST)} more: type a part of the name</li>}
+        {found.length > MOST && (
+          <li class="sx-muted sx-columns-note">… and {count(found.length - MOST)} more: type a part of the name</li>
+        )}
       </ul>
       <div class="sx-columns-all">
         <Button look="quiet" onClick={() => hide(names, false)}>

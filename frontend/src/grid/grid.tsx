@@ -64,7 +64,8 @@ export function Grid(props: GridProps) {
 
   const now = within(active.value, rows, placed.columns.length);
   const column = placed.columns[now.column];
-  const isActiveDrawn = [...seen.stuck, ...seen.moving].includes(now.column) && now.row >= drawn.first && now.row < drawn.end && rows > 0;
+  const isRowDrawn = now.row >= drawn.first && now.row < Math.min(drawn.end, rows);
+  const isActiveDrawn = isRowDrawn && [...seen.stuck, ...seen.moving].includes(now.column);
 
   const go = (to: Place): void => {
     active.value = to;
@@ -207,17 +208,27 @@ export function Grid(props: GridProps) {
               onDblClick={onPick}
               style={{ top: `${head + drawn.first * ROW - viewport.shift.value}px`, width: `${width}px` }}
             >
-              {keys.of({ first: drawn.first, end: Math.min(drawn.end, rows) }).map((key, i) => bodyRow(frame, drawn.first + i, key))}
+              {keys
+                .of({ first: drawn.first, end: Math.min(drawn.end, rows) })
+                .map((key, i) => bodyRow(frame, drawn.first + i, key))}
             </div>
           </div>
         </div>
         {headers && failure === null && <Unread headers={headers} />}
         {(isEmpty || failure) && (
-          <div class="sx-grid-over">{failure ? <Failure failure={failure} onRetry={() => newest.retry()} /> : props.empty}</div>
+          <div class="sx-grid-over">
+            {failure ? <Failure failure={failure} onRetry={() => newest.retry()} /> : props.empty}
+          </div>
         )}
       </div>
       {isOpen.value && column && (
-        <ValuePanel source={source} column={column} row={now.row} cell={blocks.cell(now.row, column.name)} onClose={closePanel} />
+        <ValuePanel
+          source={source}
+          column={column}
+          row={now.row}
+          cell={blocks.cell(now.row, column.name)}
+          onClose={closePanel}
+        />
       )}
       {opened && (
         <HeaderMenu

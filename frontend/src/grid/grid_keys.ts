@@ -17,7 +17,9 @@ interface Size {
 }
 
 /** The cell that a key leads to; null for other keys, and "headers" above the first row. */
-export function moved({ key, isFar }: Pressed, { row, column }: Place, { rows, columns, page }: Size): Place | "headers" | null {
+export function moved(pressed: Pressed, { row, column }: Place, size: Size): Place | "headers" | null {
+  const { key, isFar } = pressed;
+  const { rows, columns, page } = size;
   const [lastRow, lastColumn] = [rows - 1, columns - 1];
   const places: Record<string, Place> = {
     ArrowDown: { row: isFar ? lastRow : row + 1, column },

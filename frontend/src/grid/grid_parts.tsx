@@ -20,8 +20,11 @@ export function Sign({ mark }: { mark: RowMark | undefined }) {
 }
 
 export function SignHeader() {
-  const classes = "sx-head-cell sx-pinned sx-grid-sign";
-  return <div class={classes} role="columnheader" aria-label="Change" aria-colindex={1} style={{ left: 0 }} />;
+  return (
+    <div class="sx-head-cell sx-pinned sx-grid-sign" role="columnheader" aria-colindex={1} style={{ left: 0 }}>
+      <span class="sx-unseen">Change</span>
+    </div>
+  );
 }
 
 /** Over the place of the bars: why there are none yet. */

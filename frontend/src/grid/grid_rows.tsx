@@ -15,8 +15,14 @@ export interface Frame {
   offset: number; // columns before the first: 1 for the sign of a changed row
 }
 
-/** Where the column of a place is. */
-export function boxOf({ offsets, stuck, widths }: Placed, i: number): { width: number; left: number | null; isLastPinned: boolean } {
+interface Box {
+  width: number;
+  left: number | null; // of a column that stays in place
+  isLastPinned: boolean;
+}
+
+/** Where a column is. */
+export function boxOf({ offsets, stuck, widths }: Placed, i: number): Box {
   return { width: widths[i] as number, left: i < stuck ? (offsets[i] as number) : null, isLastPinned: i === stuck - 1 };
 }
 

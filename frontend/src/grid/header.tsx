@@ -117,7 +117,13 @@ function HeaderSummary({ column, width, isCurrent, headers }: HeaderParts & { he
   return (
     <div class="sx-head-summary">
       {header.bars.length > 0 ? (
-        <HeaderBars name={column.name} header={header} headers={headers} width={width - PADDING} isCurrent={isCurrent} />
+        <HeaderBars
+          name={column.name}
+          header={header}
+          headers={headers}
+          width={width - PADDING}
+          isCurrent={isCurrent}
+        />
       ) : (
         <div class="sx-bars-none" />
       )}
@@ -166,7 +172,8 @@ function Handle({ column, width, isCurrent, onWidth }: HeaderParts) {
     handle.setPointerCapture(event.pointerId);
     const onMove = (to: PointerEvent): void => onWidth(column.name, width + to.clientX - from);
     handle.addEventListener("pointermove", onMove);
-    handle.addEventListener("lostpointercapture", () => handle.removeEventListener("pointermove", onMove), { once: true });
+    const onEnd = (): void => handle.removeEventListener("pointermove", onMove);
+    handle.addEventListener("lostpointercapture", onEnd, { once: true });
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.key === "ArrowLeft") onWidth(column.name, width - KEY_STEP);

@@ -74,7 +74,13 @@ export function HeaderMenu(parts: MenuParts) {
   );
 }
 
-function TypedFilter({ column, headers, onClose }: { column: GridColumn; headers: GridHeaders; onClose: (r: boolean) => void }) {
+interface FilterParts {
+  column: GridColumn;
+  headers: GridHeaders;
+  onClose: (refocus: boolean) => void;
+}
+
+function TypedFilter({ column, headers, onClose }: FilterParts) {
   const text = useSignal(headers.typed(column.name));
   const onSubmit = (event: Event): void => {
     event.preventDefault();

@@ -20,7 +20,8 @@ export function Popover({ label, class: more, style, opener, onClose, children }
   useLayoutEffect(() => {
     const element = panel.current as HTMLDivElement;
     const edge = element.closest(".sx")?.getBoundingClientRect().bottom ?? window.innerHeight;
-    element.style.maxHeight = `${Math.max(LEAST, edge - element.getBoundingClientRect().top - 8)}px`; // it scrolls inside
+    const room = edge - element.getBoundingClientRect().top - 8;
+    element.style.maxHeight = `${Math.max(LEAST, room)}px`; // it scrolls inside
     element.querySelector<HTMLElement>("input, button")?.focus({ preventScroll: true });
     const root = element.getRootNode();
     const onPointer = (event: Event): void => {

@@ -12,7 +12,7 @@ export interface GridColumn {
   comment?: string;
 }
 
-/** How a row differs, in a grid of changes: a sign before the row, and the cells of a changed row with what they were. */
+/** How a row differs, in a grid of changes: a sign before it, and what the cells of a changed row were. */
 export interface RowMark {
   kind: "added" | "removed" | "changed";
   before?: Cell[]; // in the order of the block's columns
@@ -53,7 +53,6 @@ export interface GridHeaders {
   unread: string; // "1.2 GiB to read" where nobody asked for it yet; empty when they are read
   read(): void; // read them all the same
   needed(columns: string[]): void; // the columns that are seen: their headers are wanted
-  busy: boolean; // whether newer ones are being read
   begin(column: string): void; // a brush begins: counts for each of its bars are asked for once
   move(column: string, bars: [number, number]): void; // nothing is asked
   apply(column: string, bars: [number, number] | null): void; // null: no bar of the column is chosen any more
@@ -75,5 +74,5 @@ export interface GridProps {
   sorting?: GridSorts;
   layout?: Signal<ColumnLayout>; // the grid has its own unless given
   empty?: ComponentChildren; // what is shown when there are no rows
-  onShown?: (first: number, last: number, total: number | null) => void; // the rows seen, from 0; `last` is not one of them
+  onShown?: (first: number, end: number, total: number | null) => void; // the rows seen, from 0, without `end`
 }

@@ -18,7 +18,8 @@ interface PanelParts {
 export function ValuePanel({ source, column, row, cell, onClose }: PanelParts) {
   const tree = useSignal<Tree | null>(null);
   const failure = useSignal<Reason | null>(null);
-  const needsMore = cell !== null && (column.kind === "nested" || typeof cell === "object") && source.value !== undefined;
+  const isPart = cell !== null && (column.kind === "nested" || typeof cell === "object");
+  const needsMore = isPart && source.value !== undefined;
   useEffect(() => {
     let isOver = false;
     failure.value = null;

@@ -105,7 +105,7 @@ export function blocksOf(rows: Span, size: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, i) => first + i);
 }
 
-/** Keys of rows in the page: rows that stay keep theirs, others take those of rows that go, so that no element is made. */
+/** Keys of drawn rows: rows that stay keep theirs, others take those of rows that go, so that no element is made. */
 export class RowKeys {
   private rows = new Map<number, number>(); // key by row
   private next = 0;
