@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,15 +45,29 @@ class ChangeAnswers:
         self._known = LastUsed[tuple[TableAt, TableAt], VersionDiff](1)
         self._planned = LastUsed[_Action, int](1)
 
-    def changes(self, asked: Mapping[str, Any], watch: Watch) -> Iterator[dict[str, Any]]:
-        """Yield what changed, first from metadata, then with rows, then with columns; the last answer is whole."""
+    def changes(self, asked: Mapping[str, Any], watch: Watch) -> Generator[dict[str, Any], None, dict[str, Any]]:
+        """Yield what changed, first from metadata, then with rows; return it with columns, as far as they are read."""
         name, wanted = asked["table"], frozenset(asked["asked"])
         before, after = (self._tables.at(name, asked[which]) for which in ("before", "after"))
         pair = VersionPair(self._tables.table(name), before, after)
+        answer: dict[str, Any] = {}
         for change in pair.read(watch, wanted, self._known.get((before, after))):
             watch.check()
             self._known.put((before, after), change)
-            yield _changes(change, wanted)
+            answer = _changes(change, wanted)
+            if not change.is_read(wanted):
+                yield answer
+        return answer
+
+    def whole(self, asked: Mapping[str, Any], watch: Watch) -> dict[str, Any]:
+        """Return what `changes` does, without its parts."""
+        steps = self.changes(asked, watch)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                answer: dict[str, Any] = end.value
+                return answer
 
     def plan(self, asked: Mapping[str, Any], _: Watch) -> dict[str, Any]:
         """Return what an action would do, and the command that does it."""

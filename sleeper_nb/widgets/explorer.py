@@ -209,8 +209,7 @@ class Explorer(AskedWidget):
         match self.tab:
             case "changes" if self.before is not None:
                 asked = {"table": self.table, "before": self.before, "after": self.version, "asked": []}
-                *_, known = self._changes.changes(asked, Watch())
-                return pictures.changes_picture(at, known)
+                return pictures.changes_picture(at, self._changes.whole(asked, Watch()))
             case "schema":
                 return pictures.schema_picture(at)
             case "partitions":

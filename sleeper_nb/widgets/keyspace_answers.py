@@ -38,7 +38,7 @@ class KeySpaceAnswers:
         self._tables = tables
 
     def keyspace(self, asked: Mapping[str, Any], watch: Watch) -> Generator[dict[str, Any], None, dict[str, Any]]:
-        """Return the leaves and files of a version; of the newest one, yield them before what a compaction would merge."""
+        """Return the leaves and files of a version; of the newest one, yield them, then return what is to be merged."""
         table, at = self._tables.table(asked["table"]), self._tables.at(asked["table"], asked["version"])
         number, space = at.resolved.snapshot_id, KeySpace(at.state)
         answer = {"version": number, **space.columns(), "line": f"%sleeper partitions {at.name}@{number}"}

@@ -153,10 +153,10 @@ class VersionDiff:
             if known is None and size > READ_UNASKED and what not in asked
         }
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether all of it is known."""
-        return self.diff is not None and self.columns is not None
+    def is_read(self, asked: frozenset[str]) -> bool:
+        """Return whether nothing more is read of it."""
+        unknown = {what for what, known in (("rows", self.rows), ("columns", self.columns)) if known is None}
+        return unknown <= self.unread(asked).keys()
 
 
 class VersionPair:

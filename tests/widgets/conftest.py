@@ -35,6 +35,16 @@ def session(tmp_path):
         yield session
 
 
+def drained(found):
+    """Return the parts of an answer and the answer, as they go to the page."""
+    parts = []
+    while True:
+        try:
+            parts.append(json.loads(json.dumps(next(found))))
+        except StopIteration as end:
+            return [*parts, json.loads(json.dumps(end.value))]
+
+
 class Page:
     """Stands for the page of a widget: it asks, and each request is answered before `ask` returns.
 

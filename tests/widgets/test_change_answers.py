@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 
 import pytest
@@ -15,6 +14,7 @@ from sleeper_nb.widgets.change_answers import ChangeAnswers
 from sleeper_nb.widgets.change_html import change_html
 from sleeper_nb.widgets.open_tables import OpenTables
 from sleeper_nb.widgets.version_change import VersionPair
+from tests.widgets.conftest import drained
 
 HOSTILE = "<script>alert('x')</script>&\"\n"
 
@@ -51,7 +51,7 @@ def answers_of(session):
 def changes(answers, before, after, table="fares", asked=()):
     """Return all answers to one request, as they go to the page."""
     request = {"table": table, "before": before, "after": after, "asked": list(asked)}
-    return [json.loads(json.dumps(each)) for each in answers.changes(request, Watch())]
+    return drained(answers.changes(request, Watch()))
 
 
 def planned(answers, action, version, table="fares", name=""):

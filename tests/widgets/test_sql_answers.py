@@ -161,7 +161,7 @@ def test_the_last_answer_goes_with_the_next_statement(answers):
         ("INSERT INTO flights SELECT * FROM flights@3", "Adds 90 rows in 3 files of 3 partitions."),
         ("INSERT OVERWRITE flights SELECT * FROM flights@2", "Deletes 180 rows."),
         (
-            "MERGE INTO flights t USING flights@2 s ON t.carrier = s.carrier AND t.flight = s.flight "
+            "MERGE INTO flights t USING flights@2 s ON t.carrier = s.carrier AND t.flight = s.flight\n"  # noqa: ISC004
             "WHEN MATCHED THEN UPDATE SET note = 'merged'",
             "Updates 90 rows.",
         ),
