@@ -1,5 +1,5 @@
 /** What stays while handles move: rows over time, marks of commits, savepoints, and the texts of the axis. */
-import { plural, px, short } from "./format";
+import { plural, px, short, shorten } from "./format";
 import { Mark, mostNotable } from "./kinds";
 import type { Versions } from "./protocol";
 import { areas, bins, marked, middle, numbered, type View, whens } from "./timebar_scale";
@@ -14,6 +14,7 @@ export const BASE = TOP + AREA; // where the axis is
 export const HEIGHT = BASE + MARKS + NUMBERS + DATES;
 export const MARK_ROOM = 13; // narrower versions share a mark, and can be zoomed
 const LETTER = 6.6;
+const LEAST_NAME = 4; // letters of a savepoint's name; with room for fewer there is the flag alone
 
 interface Parts {
   versions: Versions;
@@ -69,11 +70,11 @@ function Flags({ versions, view, width }: Parts) {
     const [first] = held;
     if (first === undefined) return [];
     const x = Math.round(middle(view, width, first.index)) + 0.5;
-    const text = held.length > 1 ? `${first.name} +${held.length - 1}` : first.name;
-    const ends = x + 12 + text.length * LETTER;
-    const hasRoom = x > free && ends <= width;
-    if (hasRoom) free = ends + 8;
-    return [{ x, text: hasRoom ? text : "" }];
+    const all = held.length > 1 ? `${first.name} +${held.length - 1}` : first.name;
+    const room = Math.floor((width - x - 12) / LETTER);
+    const text = x > free && room >= LEAST_NAME ? shorten(all, room) : "";
+    if (text) free = x + 20 + text.length * LETTER;
+    return [{ x, text }];
   });
   return (
     <>
