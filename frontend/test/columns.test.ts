@@ -57,6 +57,11 @@ describe("widths", () => {
     expect(ownWidth(column("a"), ["x"], 112)).toBe(112);
   });
 
+  it("have room for all digits of a number and the signs between them", () => {
+    const number: GridColumn = { name: "n", type: "long", kind: "integer" };
+    expect(ownWidth(number, ["1234567890"], 0)).toBeGreaterThan(13 * 8 + 16);
+  });
+
   it("count wide characters as two", () => {
     expect(ownWidth(column("a"), ["東京都新宿区西新宿"], 0)).toBeGreaterThan(ownWidth(column("a"), ["abcdefghi"], 0));
   });

@@ -191,7 +191,7 @@ function Caption({ header, width, chosen, hovered }: CaptionParts) {
     return (
       <div class="sx-bars-caption sx-bars-pointed">
         <span class="sx-cut">{barsText(header, pointed)}</span>
-        <span>{count(rowsOf(header, pointed))}</span>
+        {chosen === null && <span>{count(rowsOf(header, pointed))}</span>}
       </div>
     );
   }

@@ -1,5 +1,6 @@
 /** Which columns a grid shows, in which order and how wide. Pure. */
 import type { Cell } from "../protocol";
+import { grouped, isNumber } from "./cell_text";
 import type { GridColumn } from "./source";
 
 export interface ColumnLayout {
@@ -15,6 +16,7 @@ export const CHUNK = 40; // columns of a block
 const PADDING = 18; // of a cell, with its border
 const MOST_OWN = 280; // a column takes no more by itself
 const CHARACTER = 7.3; // px of a character of 13 px on average
+const DIGIT = 8.6; // digits are wider in some fonts, and a number that is cut is wrong
 
 /** The columns in the order in which they are read and numbered: row keys, sort keys, the others. */
 export function keysFirst<C extends { role?: GridColumn["role"] }>(columns: C[]): C[] {
@@ -68,8 +70,9 @@ export function withWidth(layout: ColumnLayout, name: string, width: number): Co
 export function ownWidth(column: GridColumn, cells: Cell[], least: number): number {
   const title = (widthOf(column.name) + 5) * CHARACTER; // the mark of a key, the arrow and the menu are beside it
   const type = Math.min(widthOf(column.type), 18) * 6.6;
-  const longest = cells.reduce((most: number, each) => Math.max(most, cellWidth(each)), 0);
-  const content = cells.length > 0 ? longest * CHARACTER : USUAL[column.kind] ?? USUAL.string;
+  const [of, unit] = isNumber(column.kind) ? [numberWidth, DIGIT] : [cellWidth, CHARACTER];
+  const longest = cells.reduce((most: number, each) => Math.max(most, of(each)), 0);
+  const content = cells.length > 0 ? longest * unit : USUAL[column.kind] ?? USUAL.string;
   const days = least > 0 && (column.kind === "date" || column.kind === "timestamp") ? 152 : 0; // the ends of its bars
   const width = Math.ceil(Math.max(title, type, content as number, days) + PADDING);
   return Math.min(MOST_OWN, Math.max(least, LEAST_WIDTH, width));
@@ -82,6 +85,10 @@ const USUAL: Partial<Record<GridColumn["kind"], number>> & { string: number } = 
   nested: 240,
   binary: 160,
 };
+
+function numberWidth(cell: Cell): number {
+  return typeof cell === "string" ? grouped(cell).length : cellWidth(cell);
+}
 
 function cellWidth(cell: Cell): number {
   if (cell === null) return 5;
