@@ -91,7 +91,11 @@ def test_every_place_says_one_file(shared: sl.Table):
     )
     assert list(asked.to_dict().values()) == [[1], [size], [8], [0], [0]]
     assert (shared.to_dict()["files"], shared.to_dict()["bytes"]) == (1, size)
-    assert (shared.inspect.status().files, shared.inspect.status().references, shared.inspect.status().bytes) == (1, 8, size)
+    assert (shared.inspect.status().files, shared.inspect.status().references, shared.inspect.status().bytes) == (
+        1,
+        8,
+        size,
+    )
     assert "1 file (8 references)" in repr(shared.inspect.status())
     assert "1 of 1" in repr(shared.scan().plan()) or "1/1 files" in repr(shared.scan())
     listing = shared.inspect.files()
