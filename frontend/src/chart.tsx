@@ -4,7 +4,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import "./chart.css";
 import { useSize } from "./measured";
 import type { ChartAnswer, Mark } from "./protocol";
-import { plotOptions, titled } from "./sql/plot_options";
+import { isLying, plotOptions, titled } from "./sql/plot_options";
 import type { ChartChoice, ShownAnswer } from "./sql/state";
 import { Chip, Failure, Skeleton } from "./states";
 
@@ -19,7 +19,7 @@ const MARKS: [Mark, string][] = [
 export function ChartView({ shown }: { shown: ShownAnswer }) {
   const { value, loading, failure } = shown.chart.value;
   return (
-    <div class="sx-chart" aria-busy={loading}>
+    <div class="sx-chart" role="group" aria-label="Chart of the answer" tabindex={0} aria-busy={loading}>
       {failure && <Failure failure={failure} />}
       {!failure && value === null && <Skeleton height="180px" label="The chart is drawn" />}
       {!failure && value !== null && <Picture answer={value} shown={shown} />}
@@ -108,7 +108,7 @@ function Picture({ answer, shown }: { answer: ChartAnswer; shown: ShownAnswer })
           </ul>
         )}
       </figcaption>
-      <div ref={place} class="sx-chart-place" />
+      <div ref={place} class={`sx-chart-place${isLying(answer, width) ? " sx-chart-lying" : ""}`} />
       {answer.points.length === 0 && <p class="sx-muted">There is nothing to draw: the answer has no rows.</p>}
       {answer.notes.length > 0 && (
         <div class="sx-chart-notes">
