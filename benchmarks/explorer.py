@@ -1,7 +1,7 @@
-"""Open the explorer on a table of 100,000 files, and each of its tabs; compared with one scan and with bare Parquet.
+"""Open the explorer on a table of 100,000 files, and answer for its tabs; compared with one scan and bare Parquet.
 
 ``python -m benchmarks.explorer [--files 100000] [--leaves 1000] [--rounds 5]``: medians. Opening is what a
-notebook waits for: the widget with its first 20 rows, and the static picture, in a session that has read nothing yet.
+notebook waits for: the widget with its first 100 rows, and the static picture, in a session that has read nothing yet.
 The floors are `scan --limit 20` in such a session, and a read of the Parquet file that lists the files. Only the files
 of the first leaf exist, with one row each; no other is opened.
 """
@@ -23,7 +23,7 @@ import sleeper_nb as sl
 from benchmarks.million_files import SCHEMA, WIDTH, publish, references
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.widgets import explore
-from sleeper_nb.widgets.explorer_model import TABS
+from sleeper_nb.widgets.request_lanes import RequestLanes
 
 
 def prepare(folder, files, leaves):
@@ -64,13 +64,19 @@ def measured(folder):
             opened[0]._ipython_display_()
 
         found = {"open": seconds(open_it)}
-        if "first 20 of" not in opened[0].preview.text and "20 rows" not in opened[0].preview.text:
-            raise SystemExit(opened[0].preview.text)
-        for tab in (tab for tab in TABS if tab != opened[0].tab):
-            found[tab] = seconds(lambda tab=tab: setattr(opened[0], "tab", tab))
-        leaf = session.table("t").at().partition_tree.leaves[0].id
-        opened[0].tab = "partitions"
-        found["a range of keys"] = seconds(lambda: setattr(opened[0], "partition", leaf))
+        answers, explorer = [], opened[0]
+        lanes = RequestLanes(explorer.methods, answers.append, background=lambda work: work())
+        shown = {"table": "t", "version": 2}
+        query = {"filters": [], "sorts": [], "search": ""}
+        requests = {
+            "keyspace": shown, "history": {"table": "t", "first": 0, "count": 100}, "schema": shown,
+            "rows": {**shown, "query": query, "first": 0, "count": 100, "columns": ["key"]},
+            "leaf": {**shown, "leaf": session.table("t").at().partition_tree.leaves[0].id},
+        }  # fmt: skip
+        for do, asked in requests.items():
+            found[do] = seconds(lambda do=do, asked=asked: lanes.take({"id": 1, "topic": do, "do": do, **asked}))
+            if "ok" not in answers[-1]:
+                raise SystemExit(answers[-1])
         return found
 
 

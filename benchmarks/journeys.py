@@ -82,17 +82,19 @@ def journeys(folder: Path) -> dict[str, Callable[[], Any]]:
     for _ in range(4):
         session.table("t").ingest(rows)
     from sleeper_nb.widgets import explore
+    from sleeper_nb.widgets.request_lanes import RequestLanes
 
-    explorer = explore(session)
-    explorer.table = "t"
+    lanes = RequestLanes(explore(session, "t").methods, lambda _: None, background=lambda work: work())
     versions = iter(range(2, 100))
-    tabs = iter(["files", "rows", "files", "rows"])
+    shown = {"table": "t", "query": {"filters": [], "sorts": [], "search": ""}, "columns": ["k", "v"]}
 
     def moved() -> None:
-        explorer.version = 1 + next(versions) % 4
+        at = {**shown, "version": 1 + next(versions) % 4, "first": 0, "count": 100}
+        for do in ("schema", "rows"):
+            lanes.take({"id": 1, "topic": do, "do": do, **at})
 
     def clicked() -> None:
-        explorer.tab = next(tabs)
+        lanes.take({"id": 1, "topic": "keyspace", "do": "keyspace", **shown, "version": 4})
 
     changed = sl.connect(folder / "changed")  # a table of its own, so that no journey changes what another one reads
     changed.create_table("t", sl.Schema(row_keys={"k": "int"}, values={"v": "string"}), [10])
@@ -104,7 +106,7 @@ def journeys(folder: Path) -> dict[str, Callable[[], Any]]:
         "VERSION AS OF on DuckDB": lambda: session.sql("SELECT * FROM t VERSION AS OF 2", engine="duckdb").to_arrow(),
         "compaction": lambda: session.table("t").maintenance.compact("all"),
         "session.table": lambda: session.table("t"),
-        "move of the explorer's slider": moved,
+        "move of the explorer's handle": moved,
         "click on a tab": clicked,
         'sql("DELETE …")': lambda: changed.sql(f"DELETE FROM t WHERE k = {next(keys)}"),
         "Table.delete": lambda: changed.table("t").delete(f"k = {next(keys)}"),

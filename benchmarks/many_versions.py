@@ -37,7 +37,7 @@ def measure(versions, kind):
         print(f"{kind}, {versions:,} versions: load {load:.1f} s")
         print(f"    floors: {len(metadata):,} metadata files {reading:.2f} s, count over data files {counting:.2f} s")
         table.describe()  # imports what is imported once
-        check = cpu(table.check)
+        check = cpu(table.maintenance.check)
         print(f"    check         {check:.2f} s  {check / reading:.1f} × the metadata files")
         print(f"    timeline      {cpu(lambda: widgets.timeline(session, 't')):.2f} s")
         count = cpu(lambda: session.sql("SELECT count(*) FROM t", engine="duckdb").to_arrow())

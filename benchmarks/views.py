@@ -21,8 +21,9 @@ from IPython.utils.capture import capture_output
 import sleeper_nb as sl
 from benchmarks.many_tables import filled
 from sleeper_nb.demo import flights
+from sleeper_nb.progress import Watch
 from sleeper_nb.widgets import explore
-from sleeper_nb.widgets.explorer_model import ExploreModel
+from sleeper_nb.widgets.open_tables import OpenTables
 from sleeper_nb.widgets.row_grid_query import GridQuery, GridSort
 
 CHARTS = {"line": ("at", "v"), "area": ("at", "v"), "scatter": ("v", "w"), "hist": ("v", None), "bar": ("word", "w")}
@@ -107,7 +108,7 @@ def pages(rounds):
     with tempfile.TemporaryDirectory() as folder, sl.connect(folder) as session, duckdb.connect() as bare:
         numbers(session, 1_000_000)
         files = data_files(session)
-        model = ExploreModel(session).open("t").at(2).row_grid
+        model = OpenTables(session).rows("t", 2)
         queries = {
             "first page": (GridQuery(rows=50), "LIMIT 50"),
             "page in the middle": (GridQuery(rows=50, first=500_000), "ORDER BY k LIMIT 50 OFFSET 500000"),
@@ -115,7 +116,7 @@ def pages(rounds):
             "sorted by a column": (GridQuery(rows=50, sorts=(GridSort("v"),)), "ORDER BY v LIMIT 50"),
         }
         for name, (query, rest) in queries.items():
-            cost = median(lambda query=query: model.page(query), rounds)
+            cost = median(lambda query=query: model.page(query, Watch()), rounds)
             text = f"SELECT * FROM read_parquet({files!r}) {rest}"
             floor = median(lambda text=text: bare.sql(text).to_arrow_table(), rounds)
             print(f"  {name:18} {1000 * cost:6.0f} ms   {cost / floor:5.2f} x DuckDB ({1000 * floor:.0f} ms)")

@@ -4,6 +4,7 @@
 
     SleeperError                     a message, and a hint that says what to do instead
     ├── InvalidInput  (ValueError)   change the arguments
+    │   ├── NoDryRun                 the statement can be run, but not tried; nothing was changed
     │   └── OfOtherWarehouse         the instance's name is in use in the account and region; choose another
     ├── NotFound      (LookupError)  name something that exists; the hint lists the nearest candidates
     ├── AlreadyExists (ValueError)   choose another name, or use what exists
@@ -167,6 +168,8 @@ class SleeperError(Exception):
         The hint as it was given, to be passed on to another error.
     place : str
         Where in a statement it is: the line, and a caret below the place; "" for an error without one.
+    offset : int or None
+        The same as the number of characters of the statement before the place.
     """
 
     def __init__(self, message: str, *, hint: Hint | None = None) -> None:
@@ -174,6 +177,7 @@ class SleeperError(Exception):
         self.message = message
         self.hint_parts = parts_of(hint)
         self.prefix = self.place = ""
+        self.offset: int | None = None
 
     @property
     def hint(self) -> str | None:
@@ -192,16 +196,16 @@ class SleeperError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Spark's Python workers pickle errors, and the default would lose the hint.
-        return _rebuild, (type(self), self.message, self.hint_parts, self.place)
+        return _rebuild, (type(self), self.message, self.hint_parts, self.place, self.offset)
 
     def _render_traceback_(self) -> list[str]:
         """Show a few lines in IPython instead of a stack trace (the official hook of ``InteractiveShell``)."""
         return [f"\x1b[31m{type(self).__name__}\x1b[0m: {visible(self.message)}", *map(visible, self._lines_below())]
 
 
-def _rebuild(kind: type[SleeperError], message: str, hint: HintParts, place: str) -> SleeperError:
+def _rebuild(kind: type[SleeperError], message: str, hint: HintParts, place: str, offset: int | None) -> SleeperError:
     error = kind(message, hint=hint)
-    error.place = place
+    error.place, error.offset = place, offset
     return error
 
 
@@ -217,6 +221,10 @@ def show_for(error: BaseException | None, prefix: str) -> None:
 
 class InvalidInput(SleeperError, ValueError):  # noqa: N818 - named for what it is, as its siblings are
     """An argument that is not valid in any state of the table."""
+
+
+class NoDryRun(InvalidInput):
+    """The statement changes something, and what it would do cannot be told without doing it."""
 
 
 class OfOtherWarehouse(InvalidInput):
@@ -386,8 +394,8 @@ class NetworkError(StorageError):
 
 
 FREE_SPACE = "free some space, then run it again"
-CHECK = Action("check T", "table.check()")
-DEEP_CHECK = Action("check T --deep", "table.check(deep=True)")
+CHECK = Action("check T", "table.maintenance.check()")
+DEEP_CHECK = Action("check T --deep", "table.maintenance.check(deep=True)")
 HISTORY = Action("history T", "table.history()")
 SAVEPOINTS = Action("savepoints T", "table.savepoints()")
 """Actions on a table whose name is not known where the error is raised."""

@@ -62,6 +62,7 @@ class Watch:
     def __init__(self) -> None:
         self.text = ""
         self._cancelled = threading.Event()
+        self._lock, self._stops = threading.Lock(), list[Callable[[], object]]()
 
     def update(self, text: str, done: int = 0, total: int = 0) -> None:
         """Record what is under way; raise `Cancelled` when the work was cancelled."""
@@ -73,8 +74,30 @@ class Watch:
         self.text = text or self.text
 
     def cancel(self) -> None:
-        """Cancel the work: its next `check` raises."""
-        self._cancelled.set()
+        """Cancel the work: its next `check` raises, and what it runs is stopped (`stopping`)."""
+        with self._lock:
+            self._cancelled.set()
+            stops = tuple(self._stops)
+        for stop in stops:
+            stop()
+
+    @contextmanager
+    def stopping(self, stop: Callable[[], object]) -> Iterator[None]:
+        """Give a context in which a cancel also calls a function, such as `QueryResult.cancel`, from its own thread.
+
+        Raises
+        ------
+        Cancelled
+            When the work was cancelled before.
+        """
+        with self._lock:
+            self.check()
+            self._stops.append(stop)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._stops.remove(stop)
 
     def check(self) -> None:
         """Raise `Cancelled` when the work was cancelled."""

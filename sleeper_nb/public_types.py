@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sleeper_nb.maintain.sweep_orphans import OrphanReport
     from sleeper_nb.model.property_guide import PropertyValue
     from sleeper_nb.query import ENGINES, EngineChoice, EngineName, QueryResult
+    from sleeper_nb.query.cost import QueryCost
     from sleeper_nb.read.column_profile import ColumnProfile
     from sleeper_nb.read.export import ExportReport
     from sleeper_nb.read.job_tracking import Which
@@ -59,6 +60,7 @@ _HOMES = {
     "maintain.sweep_orphans": "OrphanReport",
     "model.property_guide": "PropertyValue",
     "query": "ENGINES EngineChoice EngineName QueryResult",
+    "query.cost": "QueryCost",
     "read.column_profile": "ColumnProfile",
     "read.export": "ExportReport",
     "read.job_tracking": "Which",
@@ -99,6 +101,7 @@ __all__ = [
     "OrphanReport",
     "PropertyValue",
     "PurgeReport",
+    "QueryCost",
     "QueryResult",
     "ReinitialiseReport",
     "RollbackReport",

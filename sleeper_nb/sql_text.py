@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol
 
+from sleeper_nb.sql.grammar import QUERY_WORDS
 from sleeper_nb.sql.references import table_references
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import in_one_line, last_comment
 from sleeper_nb.sql.writes import is_writing
 
 __all__ = [
+    "FUNCTIONS",
     "KEYWORDS",
     "NextWords",
     "SqlNames",
+    "VersionedStatement",
     "in_one_line",
+    "is_query",
     "is_writing",
     "last_comment",
     "next_words",
@@ -35,6 +40,16 @@ KEYWORDS: Final = tuple(
     UNPIVOT USING VALUES VERSION WHEN WHERE WINDOW WITH""".split()  # noqa: SIM905 - a line for each would be a page
 )
 """The words of a query, as DuckDB reads it."""
+FUNCTIONS: Final = tuple(
+    """abs any_value approx_count_distinct approx_quantile arg_max arg_min array_agg avg cast ceil coalesce concat
+    concat_ws contains corr count count_if covar_samp date_diff date_part date_trunc day dayname dense_rank epoch_ms
+    exp extract first first_value floor format geomean greatest hour histogram if ifnull last last_value lag lead least
+    left len length list ln log10 lower lpad ltrim max median min minute mode month monthname ntile nullif now
+    percent_rank power quantile_cont quantile_disc quarter rank regexp_extract regexp_matches regexp_replace replace
+    reverse right round row_number rpad rtrim second sign split_part sqrt stddev starts_with string_agg strftime
+    strptime substring sum time_bucket to_timestamp trim trunc typeof unnest upper var_samp week year""".split()  # noqa: SIM905
+)
+"""Functions of DuckDB's that many queries use."""
 _LAST = re.compile(r"(?:(?P<table>\w[\w-]*)(?:\$\w+(?=@))?(?P<join>[@.$]))?(?P<word>[\w.:-]*)$")
 _NAME = re.compile(r"[\w-]+")
 _LONGEST: Final = 500
@@ -75,6 +90,20 @@ class NextWords(NamedTuple):
     kind: Literal["variable", "system table", "version", "column", "name"] = "name"
 
 
+def is_query(text: str) -> bool:
+    """Return whether a text of DuckDB's SQL begins like a query, or its EXPLAIN, and writes nothing.
+
+    Raises
+    ------
+    InvalidInput
+        When a string, a quoted name or a comment has no end.
+    """
+    first, *rest = (*Statement.of(text, dialect="duckdb").words()[:3], "")
+    if first == "EXPLAIN":
+        first = rest[1] if rest[0] == "ANALYZE" else rest[0]
+    return first in QUERY_WORDS and not is_writing(text)
+
+
 def next_words(typed: str, text: str, names: SqlNames, *, only_system_tables: bool = False) -> NextWords:
     """Return what may come next.
 
@@ -109,11 +138,40 @@ def next_words(typed: str, text: str, names: SqlNames, *, only_system_tables: bo
     return NextWords(word, tuple(dict.fromkeys([*tables, *columns])))
 
 
-def with_version(statement: str, table: str, version: int) -> str:
+@dataclass(frozen=True, slots=True)
+class VersionedStatement:
+    """A statement of DuckDB's SQL into which the version of a table was put.
+
+    Parameters
+    ----------
+    text
+        The statement, which reads the version wherever it named the table without one.
+    clause
+        What was put in.
+    places
+        Where, in the statement as it was written.
+    """
+
+    text: str
+    clause: str
+    places: tuple[int, ...]
+
+    def written_offset(self, offset: int) -> int:
+        """Return the place in the statement as it was written for one of the text."""
+        for place in self.places:
+            if offset <= place:
+                break
+            offset = max(place, offset - len(self.clause))
+        return offset
+
+
+def with_version(statement: str, table: str, version: int) -> VersionedStatement:
     """Return a statement of DuckDB's SQL that reads a version of a table wherever it names the table without one."""
-    for reference in reversed(table_references(Statement.of(statement, dialect="duckdb"))):
+    clause, places, parts, last = f" VERSION AS OF {version}", list[int](), list[str](), 0
+    for reference in table_references(Statement.of(statement, dialect="duckdb")):
         name = reference.name.partition("$")[0]  # of a system table
         if name.casefold() == table.casefold() and reference.clause is None and reference.role == "read":
-            end = reference.end
-            statement = f"{statement[:end]} VERSION AS OF {version}{statement[end:]}"
-    return statement
+            places.append(reference.end)
+            parts += [statement[last : reference.end], clause]
+            last = reference.end
+    return VersionedStatement("".join((*parts, statement[last:])), clause, tuple(places))

@@ -242,7 +242,7 @@ def test_files_of_another_bucket_are_added_where_they_are(connect, moto: Server)
         assert table.scan().to_arrow()["city"].to_pylist() == ["athens", "athens", "bern", "bern", "rome", "rome"]
         (total,) = session.sql("SELECT sum(fare) AS s FROM trips", engine="duckdb").to_arrow()["s"].to_pylist()
         assert total == 6
-        assert table.check(deep=True).ok
+        assert table.maintenance.check(deep=True).ok
         table.maintenance.compact("all", engine="local")
         assert table.scan().count() == 6
         with pytest.raises(StorageError, match="not below"):
@@ -253,7 +253,7 @@ def test_files_of_another_bucket_are_added_where_they_are(connect, moto: Server)
             pq.write_table(pa.table(sorted_rows).replace_schema_metadata({"a": "b"}), stream)
         with pytest.raises(StorageError, match=r"a\.parquet"):
             table.at(first.id).scan().to_arrow()
-        assert not table.check().ok
+        assert not table.maintenance.check().ok
         session.drop_table("trips", force=True)
     assert [file.path for file in place.list("in")] == ["in/a.parquet", "in/b.parquet"]
 

@@ -35,7 +35,7 @@ READ_LATER = (
     "table.at().partition_tree",
 )  # fmt: skip
 REPORTS = (
-    "table.inspect.query('SELECT * FROM files')", "table.diff(2)", "table.check()",
+    "table.inspect.query('SELECT * FROM files')", "table.diff(2)", "table.maintenance.check()",
     "table.maintenance.compact('all', dry_run=True)",
     "table.maintenance.compact('size-ratio', dry_run=True)", "table.maintenance.split(dry_run=True)",
     "table.maintenance.split(at=2, dry_run=True)", "table.maintain(dry_run=True)", "table.maintenance.expire()",

@@ -34,7 +34,7 @@ _POLL_SECONDS = 1.0
 )  # fmt: skip
 def status(context: Context, arguments: Namespace) -> TableStatus | InstanceStatus | Outcome:
     if not arguments.json and arguments.fail_on is None:
-        return context.opened().status() if arguments.table is None else context.table(arguments.table).status()
+        return context.opened().status() if arguments.table is None else context.table(arguments.table).inspect.status()
     names = () if arguments.table is None else (context.table(arguments.table).name,)
     found = context.opened().status(*names)
     text = json.dumps(found.to_dict(), indent=2) if arguments.json else repr(found)
@@ -57,7 +57,7 @@ def _exit_code(found: InstanceStatus, fail_on: str) -> int:
     reads_only=True,
 )
 def check(context: Context, arguments: Namespace) -> CheckReport:
-    return context.table(arguments.table).check(deep=arguments.deep)
+    return context.table(arguments.table).maintenance.check(deep=arguments.deep)
 
 
 @command(

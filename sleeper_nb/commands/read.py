@@ -181,7 +181,7 @@ def _rows_of(context: Context, result: QueryResult, arguments: Namespace) -> Any
     if arguments.interactive:
         from sleeper_nb import widgets
 
-        return widgets.pages(result, context.display.rows)
+        return widgets.pages(result, arguments.statement)
     form = vars(arguments)["as"]
     if form is not None:
         return getattr(result, f"to_{form}")()
@@ -263,8 +263,8 @@ def _scanned(context: Context, rows: Scan, arguments: Namespace) -> Any:
 @command(
     "explore",
     "browse and query tables with the mouse or keys: versions, rows, partitions, files and savepoints",
-    positional("table", "the table to begin with", "table", metavar="T", optional=True),
-    examples=("explore", "explore trips"),
+    positional("table", "the table to begin with, and maybe a version", "version", metavar="T[@REF]", optional=True),
+    examples=("explore", "explore trips", "explore trips@before-fix"),
     words=("browse", "widget"),
     reads_only=True,
     warehouse="none",  # the console cannot show widgets, so it need not open one
@@ -272,7 +272,9 @@ def _scanned(context: Context, rows: Scan, arguments: Namespace) -> Any:
 def explore(context: Context, arguments: Namespace) -> Any:
     context.check_shows_widgets("explore", "start jupyter lab, and type %sleeper explore")
     session = context.opened()
-    table = None if arguments.table is None else session.table(arguments.table).name
+    if arguments.table is None:
+        return session.explore()
+    at = context.table_at(arguments.table)
     from sleeper_nb import widgets
 
-    return widgets.explore(session, table)
+    return widgets.explore(session, at.name, at.resolved.snapshot_id)

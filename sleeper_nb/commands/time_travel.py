@@ -221,6 +221,4 @@ def rollback(context: Context, arguments: Namespace) -> RollbackReport:
 )
 def timeline(context: Context, arguments: Namespace) -> Any:
     context.check_shows_widgets("timeline", Action(f"history {arguments.table}"))
-    from sleeper_nb import widgets
-
-    return widgets.timeline(context.opened(), context.table(arguments.table).name)
+    return context.table(arguments.table).timeline()

@@ -6,7 +6,7 @@ The columns are chosen first (`columns_of_chart`), from their names and types al
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -291,20 +291,34 @@ def label_of(value: object) -> str:
 def in_few_groups(points: Sequence[Point], columns: ChartColumns) -> tuple[Sequence[Point], list[str]]:
     """Return the points of as many series and facets as can be told apart, and a note of the others.
 
-    The series and facets with the most points stay. Others become one series, but not those of a line or an area,
-    which would go up and down between them.
+    The series and facets with the most points stay. Others become one series: of areas, which stand on each other, the
+    sum of theirs. Those of a line are left out, as it would go up and down between them.
     """
     points, notes = _of_frequent(points, "facet", columns.facet, MOST_FACETS)
     if columns.has_gradient:
         return points, notes
-    if columns.kind in {"line", "area"}:
+    is_summed = columns.kind == "area" and all(point.y >= 0 for point in points)
+    if columns.kind in {"line", "area"} and not is_summed:
         points, cut = _of_frequent(points, "series", columns.color, MOST_SERIES)
         return points, notes + cut
     series, others = _frequent([point.series for point in points], MOST_SERIES)
     if not others:
         return points, notes
     name = f"{others:,}{OTHERS}"
+    if is_summed:
+        return _with_sums_of_others(points, series, name), notes
     return [p if p.series in series else p._replace(series=name) for p in points], notes
+
+
+def _with_sums_of_others(points: Sequence[Point], series: Collection[object], name: str) -> list[Point]:
+    """Return the points of some series, and a series that is as high at each place as all others together."""
+    kept = [point for point in points if point.series in series]
+    sums: dict[tuple[object, float], Point] = {}
+    for point in points:
+        if point.series not in series:
+            at = point.facet, point.x
+            sums[at] = point._replace(series=name, y=point.y + (sums[at].y if at in sums else 0))
+    return sorted((*kept, *sums.values()), key=lambda point: point.x)
 
 
 def _of_frequent(

@@ -212,12 +212,12 @@ def _color(made: Chart) -> dict[str, Any]:
     if made.columns.has_gradient:
         return {**color, "type": "quantitative", "scale": {"scheme": "viridis"}}
     # in an order of their own: an engine gives the groups of the same statement in another order each time
-    names = sorted({str(_clipped(point.series)) for point in made.points}, key=_name_order)
+    names = sorted({str(_clipped(point.series)) for point in made.points}, key=name_order)
     legend = {"labelLimit": 140, "titleLimit": 140}
     return {**color, "type": "nominal", "sort": None, "legend": legend, "scale": {"domain": names}}
 
 
-def _name_order(name: str) -> tuple[int, float, str]:
+def name_order(name: str) -> tuple[int, float, str]:
     """Return what orders the names of series: numbers by their size, then texts, then what has no name of its own."""
     if name == NULL or name.endswith(OTHERS):
         return 2, 0.0, name

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from sleeper_nb.admin.property_files import PropertyFiles
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
@@ -168,7 +168,14 @@ class Engines:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """What a session shares with all of its tables."""
+    """What a session shares with all of its tables.
+
+    Parameters
+    ----------
+    explore
+        Returns the widget that shows a table at a version, on a tab; it is above all layers, so the session hands it
+        down.
+    """
 
     catalog: Catalog
     clock: Clock
@@ -178,6 +185,7 @@ class Components:
     background: BackgroundJobs
     leases: Leases
     property_files: PropertyFiles
+    explore: Callable[[str, int | str | None, Literal["rows", "changes"]], Any]
 
 
 @dataclass(frozen=True, slots=True)

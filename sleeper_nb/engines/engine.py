@@ -133,6 +133,12 @@ class EngineRows(Protocol):
     def native(self) -> Any:
         """The rows as the engine's own object, for the caller's program."""
 
+    def again(self) -> EngineRows:
+        """Return the same rows of the same versions, which are read and cancelled apart from these."""
+
+    def cancel(self) -> None:
+        """Stop what another thread reads, soon: it raises `Cancelled`, as whatever is read later does."""
+
     def first(self, rows: int) -> pa.Table:
         """Read the first rows, in the statement's order."""
 

@@ -65,7 +65,7 @@ def sweep_orphans(
     if not report.ok:
         raise StorageError(
             f"table {name!r} is damaged, so its orphans cannot be identified; nothing was deleted",
-            hint=(Action(f"check {name}", "table.check()"), " shows what is wrong"),
+            hint=(Action(f"check {name}", "table.maintenance.check()"), " shows what is wrong"),
         )
     orphans = tuple(file for file in report.orphans if paths.is_of_table(file.path))
     latest = (_storage_time(store) if orphans and not dry_run else store.clock.now()) - older_than

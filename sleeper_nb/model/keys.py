@@ -183,7 +183,7 @@ def key_text(value: KeyValue | None) -> str:
         return "∞"
     if isinstance(value, bytes):
         return "0x" + value.hex()
-    text = written_key(value)
+    text = value if isinstance(value, str) else written_key(value)
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Engines
 from sleeper_nb.engines.engine import Engine, EngineName
-from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError
+from sleeper_nb.errors import Action, InvalidInput, NoDryRun, NotFound, SleeperError
 from sleeper_nb.model.sql_values import Dialect
 from sleeper_nb.query.engine_choice import LARGE_GIB, ChosenEngine, EngineChoice
 from sleeper_nb.query.result import QueryResult
@@ -189,7 +189,7 @@ class Queries:
         if self.views is None:
             raise InvalidInput(f"view {change.name!r} would not be kept", hint="write WITH … AS (…) SELECT …")
         if self.dry_run:
-            raise InvalidInput(
+            raise NoDryRun(
                 f"the statement changes view {change.name!r} and reads no rows", hint="run it without a dry run"
             )
         if change.by_engine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, islice
@@ -96,6 +97,19 @@ class QueryResult(Report, Tabular):
     def explain(self) -> EnginePlan:
         """Return how the engine would run the statement; no row is read."""
         return EnginePlan(self.engine, self._rows.plan())
+
+    def again(self) -> QueryResult:
+        """Return the same rows of the same versions, read apart from these: a cancel stops only one of the two."""
+        same = copy(self)
+        same._rows = self._rows.again()  # noqa: SLF001 - of the same class
+        return same
+
+    def cancel(self) -> None:
+        """Stop reading the rows, from another thread: what reads them raises `Cancelled`, as every later read does.
+
+        A statement of DuckDB is interrupted, jobs of Spark are cancelled.
+        """
+        self._rows.cancel()
 
     def _keep_files(self) -> None:
         """Protect the files of each version until the session closes: the caller may read them at any time."""

@@ -85,7 +85,7 @@ class Runner:
             ours = name_error(bound.texts.placed(error), bound, self.tables, self.variables)
             if ours is error:
                 raise
-            ours.place = error.place
+            ours.place, ours.offset = error.place, error.offset
             raise ours from error
 
     def value(self, bound: Bound) -> Any:

@@ -12,7 +12,7 @@ from datetime import timedelta
 from operator import attrgetter
 from typing import Any, Final, Literal
 
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import InvalidInput, NoDryRun, NotFound
 from sleeper_nb.model.times import parse_duration
 from sleeper_nb.report import Answer, Grid, Listing, Report
 
@@ -95,10 +95,10 @@ class Procedure:
             When it deletes something that a `force` must confirm. Nothing is changed then.
         """
         arguments = dict(bound)
-        force, dry_run = arguments.pop("force", force), arguments.pop("dry_run", dry_run)
+        force, dry_run = arguments.pop("force", force), arguments.pop("dry_run", False) or dry_run
         owner = session if self.of_session else session.table(arguments.pop("table"))
         if dry_run and not self.confirmation:
-            raise InvalidInput(f"procedure {self.name!r} has no dry run", hint="call it without one")
+            raise NoDryRun(f"procedure {self.name!r} has no dry run", hint="call it without one")
         if self.confirmation == "not dry_run":
             arguments["dry_run"] = dry_run or not force
         elif self.confirmation:
@@ -152,8 +152,8 @@ PROCEDURES: Final = (
               "delete rows for good, with all versions that have them", "force"),
     Procedure("maintain", "maintain", ("table",), "do what is due", "dry_run"),
     Procedure("maintain_all", "maintain", (), "do what is due on all tables", "dry_run", of_session=True),
-    Procedure("status", "status", ("table",), "show the state, and what is due"),
-    Procedure("check", "check", ("table", "deep"), "look for damage"),
+    Procedure("status", "inspect.status", ("table",), "show the state, and what is due"),
+    Procedure("check", "maintenance.check", ("table", "deep"), "look for damage"),
     Procedure("jobs", "inspect.jobs", ("table", "which", "limit"), "list the jobs"),
     Procedure("leases", "inspect.leases", ("table",), "list the versions that readers hold"),
     Procedure("release_lease", "maintenance.release_lease", ("table", "lease"), "end a lease"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from sleeper_nb.admin.property_files import PropertyFiles
 from sleeper_nb.arguments import checked
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from sleeper_nb.session.session_inspect import SessionInspect
     from sleeper_nb.sql.writes import WritingStatement
     from sleeper_nb.table import Table
+    from sleeper_nb.widgets.explorer import Explorer
 
 
 # What a method alone needs is imported in it: the first answer of SQL does not wait for loads, changes and maintenance.
@@ -91,6 +92,7 @@ class Session:
             background=BackgroundJobs(),
             leases=Leases(catalog, clock, author),
             property_files=PropertyFiles(storage, settings, permissions, catalog),
+            explore=self._explore_table,
         )
         self._tables = TableOpener(components, storage)
         if spark is not None:
@@ -443,7 +445,7 @@ class Session:
         statuses, alerts = list[TableStatus](), list[Alert]()
         for entry in entries:
             try:
-                status = Table(self._tables.open(entry)).status()
+                status = Table(self._tables.open(entry)).inspect.status()
                 jobs = jobs_of(catalog, entry.id, "all", KEPT_JOBS, clock.now())
             except NotFound as error:
                 if catalog.has_table(entry.id):
@@ -543,6 +545,34 @@ class Session:
             from sleeper_nb.session.sql_writes import SqlWriter
 
             return SqlWriter(self, writing, text, queries, message, job_id, force=force, dry_run=dry_run).run()
+
+    @checked
+    def explore(self, table: str | None = None) -> Explorer:
+        """Return a widget that shows the tables at any of their versions: rows, changes, schema, partitions, SQL.
+
+        Parameters
+        ----------
+        table
+            The table to begin with, at its newest version; the first by name when None.
+
+        Raises
+        ------
+        NotFound
+            When there is no such table.
+        EngineError
+            When a package of the widget is not installed.
+        """
+        from sleeper_nb import widgets
+
+        self._check_open()
+        return widgets.explore(self, table)
+
+    def _explore_table(self, table: str, version: int | str | None, tab: Literal["rows", "changes"]) -> Explorer:
+        """Return the widget of `Table.explore` and `Table.timeline`."""
+        from sleeper_nb import widgets
+
+        self._check_open()
+        return widgets.timeline(self, table) if tab == "changes" else widgets.explore(self, table, version, only=True)
 
     def _spark_engine(self) -> SparkRuntime:
         """Return the Spark engine; Spark itself starts with its first work."""

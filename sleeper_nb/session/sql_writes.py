@@ -20,7 +20,7 @@ from sleeper_nb.edit.row_edit import (
     UpdateRows,
 )
 from sleeper_nb.engines.frames_to_load import schema_of_frame
-from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NoDryRun, NotFound
 from sleeper_nb.load.data_columns import DataColumn, SchemaChoice, columns_of_arrow
 from sleeper_nb.load.load_report import IngestPlan, LoadReport
 from sleeper_nb.load.sources import InMemory
@@ -398,7 +398,7 @@ class SqlWriter:
 
     def _check_real_run(self, words: str) -> None:
         if self.dry_run:
-            raise self._error(f"{words} has no dry run", "it changes no row, and the same statement changes it back")
+            raise NoDryRun(f"{words} has no dry run", hint="it changes no row, and the same statement changes it back")
 
     def _value(self, literal: Constant) -> Any:
         if isinstance(literal, tuple):

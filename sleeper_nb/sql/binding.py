@@ -33,7 +33,7 @@ from sleeper_nb.read.predicate import Pruning, PushedPredicates, regions_text
 from sleeper_nb.read.read_rows import check_files
 from sleeper_nb.read.scan_plan import ScanPlan, TableRows
 from sleeper_nb.sql.dialects import RULES
-from sleeper_nb.sql.error_place import Texts, line_of
+from sleeper_nb.sql.error_place import Texts, put_place
 from sleeper_nb.sql.parameters import with_own_parameters
 from sleeper_nb.sql.references import TableReference, table_references
 from sleeper_nb.sql.statement import Replacement, Statement
@@ -390,7 +390,7 @@ def _placed_at(statement: Statement, offset: int) -> Iterator[None]:
     try:
         yield
     except (InvalidInput, NotFound) as error:
-        error.place = line_of(statement, offset)
+        put_place(error, statement, offset)
         raise
 
 

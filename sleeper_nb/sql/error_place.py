@@ -65,7 +65,7 @@ class Texts:
         at = None if offset is None else _token_at(self.run.tokens, offset)
         token = None if at is None or error.place else self._written_at(at)
         if at is not None and token is not None:
-            error.place = line_of(self.written, token.start)
+            put_place(error, self.written, token.start)
             if _is_of_statement(error.__cause__):
                 error.message = _IN_WORDS.sub("", error.message)
             error.message = error.message.replace(f"near {self.run.tokens[at].text!r}", f"near {token.text!r}")
@@ -88,13 +88,14 @@ class Texts:
         return None
 
 
-def line_of(statement: Statement, offset: int) -> str:
-    """Return the line that the user wrote of an offset of a statement, with a caret; "" for what no user wrote."""
+def put_place(error: SleeperError, statement: Statement, offset: int) -> None:
+    """Give an error the place that the user wrote of an offset of a statement; none for what no user wrote."""
     origin = statement.origin
-    if origin is None:
-        return line_with_caret(statement.text, offset)
-    place = origin.place_of(offset)
-    return "" if place is None else line_with_caret(place[0].text, place[1])
+    place = (statement.written, offset) if origin is None else origin.place_of(offset)
+    if place is None:
+        error.place, error.offset = "", None
+    else:
+        error.place, error.offset = line_with_caret(place[0].text, place[1]), place[1]
 
 
 def _token_at(tokens: Sequence[Token], offset: int) -> int | None:

@@ -202,20 +202,20 @@ def is_name(token: Token) -> bool:
 
 
 def placed(error: E, written: Statement | Written, at: int) -> E:
-    error.place = line_with_caret(written.text, at)
+    error.place, error.offset = line_with_caret(written.text, at), at
     return error
 
 
-_QUERY_WORDS: Final = frozenset({
+QUERY_WORDS: Final = frozenset({
     "SELECT", "WITH", "FROM", "VALUES", "TABLE", "PIVOT", "UNPIVOT", "DESCRIBE", "SUMMARIZE", "SHOW", "(",
 })  # fmt: skip
 
 
 def begins_query(reader: StatementReader) -> bool:
-    return reader.word in _QUERY_WORDS and not reader.spells("WITH", "(")  # which lists properties
+    return reader.word in QUERY_WORDS and not reader.spells("WITH", "(")  # which lists properties
 
 
 def opens_query(reader: StatementReader) -> bool:
     """Return whether the bracket at the next token opens a query, and not a list of names."""
     token = reader.peek(1)
-    return reader.spells("(") and token is not None and (token.word or token.symbol) in _QUERY_WORDS - {"TABLE"}
+    return reader.spells("(") and token is not None and (token.word or token.symbol) in QUERY_WORDS - {"TABLE"}

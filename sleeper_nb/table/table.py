@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from sleeper_nb.admin.alter import AlterReport
 from sleeper_nb.arguments import checked
@@ -17,10 +17,7 @@ from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import Action, HintParts, InvalidInput, hint_text
 from sleeper_nb.load.load_options import LoadArguments, LoadOptions
 from sleeper_nb.load.load_report import LoadReport
-from sleeper_nb.maintain.check import check_table
-from sleeper_nb.maintain.findings import CheckReport
 from sleeper_nb.maintain.maintain import MaintenanceReport
-from sleeper_nb.maintain.status import Housekeeping, TableStatus, table_status
 from sleeper_nb.model.evolution import (
     AddCheck,
     DropCheck,
@@ -63,6 +60,9 @@ from sleeper_nb.versions.delete_savepoint import SavepointDeletion
 from sleeper_nb.versions.diff import Diff
 from sleeper_nb.versions.roll_back import RollbackReport, roll_back
 from sleeper_nb.versions.savepoint_manager import SavepointManager, list_savepoints
+
+if TYPE_CHECKING:
+    from sleeper_nb.widgets.explorer import Explorer
 
 
 class Table(Report):
@@ -947,26 +947,31 @@ class Table(Report):
         """
         return maintain(self._opened, dry_run=dry_run)
 
-    # Monitor the table.
-
-    def status(self) -> TableStatus:
-        """Return the table's state, what is due, and what to do next. Nothing is changed, and Spark is not started."""
-        current = table_status(self._store, self.name, Housekeeping.of(self._opened.properties))
-        notes = configuring.property_notes(self._opened, self._store.load(current.snapshot))
-        return replace(current, notes=notes)
+    # Look at the table in a notebook.
 
     @checked
-    def check(self, deep: bool = False) -> CheckReport:
-        """Check every retained version and its files for damage; change nothing.
+    def explore(self, version: int | str | None = None) -> Explorer:
+        """Return a widget that shows the table at any of its versions: rows, changes, schema, partitions, SQL.
 
         Parameters
         ----------
-        deep
-            Also read every data file: its rows, their order and their keys.
+        version
+            What it begins with, as in `at`; the newest version when None.
+
+        Raises
+        ------
+        NotFound
+            When there is no such version.
+        EngineError
+            When a package of the widget is not installed.
         """
-        with finishing(self._opened.components.progress) as progress:
-            report = check_table(self._store, self.name, deep=deep, progress=progress)
-        return replace(report, findings=(*report.findings, *configuring.property_findings(self._opened)))
+        explorer: Explorer = self._opened.components.explore(self.name, version, "rows")
+        return explorer
+
+    def timeline(self) -> Explorer:
+        """Return the widget of `explore`, opened on what changed between the last two versions."""
+        explorer: Explorer = self._opened.components.explore(self.name, None, "changes")
+        return explorer
 
 
 def _reference(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import read_consistently, retained
@@ -13,6 +14,9 @@ from sleeper_nb.model.savepoints import RetainedVersions
 from sleeper_nb.read.job_tracking import LISTED_JOBS, Which, jobs_of, list_jobs
 from sleeper_nb.report import Listing
 from sleeper_nb.table_at import Inspect, TableAt, current_version
+
+if TYPE_CHECKING:
+    from sleeper_nb.maintain.status import TableStatus
 
 
 class TableInspect(Inspect):
@@ -58,6 +62,14 @@ class TableInspect(Inspect):
         opened = self._opened.entry
         now = self._opened.store.catalog.entry(opened.id)
         return now is None or now != opened or now.properties_checksum != opened.properties_checksum
+
+    def status(self) -> TableStatus:
+        """Return the table's state, what is due, and what to do next. Nothing is changed, and Spark is not started."""
+        from sleeper_nb.maintain.status import Housekeeping, table_status
+        from sleeper_nb.table.configuring import property_notes
+
+        current = table_status(self._opened.store, self._opened.name, Housekeeping.of(self._opened.properties))
+        return replace(current, notes=property_notes(self._opened, self._opened.store.load(current.snapshot)))
 
     def leases(self) -> Listing[Lease]:
         """Return the versions that long readers hold, oldest first; garbage collection keeps their files."""

@@ -1,9 +1,10 @@
-"""`Maintenance`: compact, split, expire, collect garbage, sweep orphans; purge, which alone changes rows."""
+"""`Maintenance`: compact, split, expire, collect garbage, sweep orphans, check; purge, which alone changes rows."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -17,10 +18,11 @@ from sleeper_nb.load.split import SplitReport
 from sleeper_nb.maintain import collect_garbage as garbage
 from sleeper_nb.maintain import compact as compaction
 from sleeper_nb.maintain import maintain as maintenance
-from sleeper_nb.maintain.check import ORPHAN_AGE
+from sleeper_nb.maintain.check import ORPHAN_AGE, check_table
 from sleeper_nb.maintain.collect_garbage import GarbageReport
 from sleeper_nb.maintain.compact import CompactionReport, JobRunner
 from sleeper_nb.maintain.compaction_plan import CompactionJob, StrategySettings
+from sleeper_nb.maintain.findings import CheckReport
 from sleeper_nb.maintain.maintain import DryRunnable, MaintenanceReport, MaintenanceStep, Proceed, always
 from sleeper_nb.maintain.sweep_orphans import OrphanReport, sweep_orphans
 from sleeper_nb.model.jobs import Lease
@@ -30,7 +32,7 @@ from sleeper_nb.progress import BackgroundJob, Progress, finishing, unchecked
 from sleeper_nb.query import EngineName
 from sleeper_nb.read.job_tracking import JobTracker
 from sleeper_nb.storage.data_files import DataFileSettings
-from sleeper_nb.table.configuring import check_not_edited
+from sleeper_nb.table.configuring import check_not_edited, property_findings
 from sleeper_nb.table.edit_methods import EditMethods
 from sleeper_nb.versions.expire import ExpiryReport, Retention, expire_snapshots
 from sleeper_nb.versions.periodic_savepoints import SavepointSchedule
@@ -238,6 +240,19 @@ class Maintenance:
         """
         deletion = EditMethods(self._table, engine, params, data).delete(where)
         return deletion.purge(dry_run=dry_run, force=force, message=message)
+
+    @checked
+    def check(self, deep: bool = False) -> CheckReport:
+        """Check every retained version and its files for damage; change nothing.
+
+        Parameters
+        ----------
+        deep
+            Also read every data file: its rows, their order and their keys.
+        """
+        with finishing(self._table.components.progress) as progress:
+            report = check_table(self._table.store, self._table.name, deep=deep, progress=progress)
+        return replace(report, findings=(*report.findings, *property_findings(self._table)))
 
     @checked
     def release_lease(self, lease: str) -> Lease:

@@ -1,4 +1,4 @@
-"""Functions that make the widgets: explorer, timeline, form, pager, job watch. Each leaves a picture in the file."""
+"""Functions that make the widgets: explorer, answers, form, job watch. Each leaves a picture in the file."""
 
 from __future__ import annotations
 
@@ -16,46 +16,49 @@ if TYPE_CHECKING:
     from sleeper_nb.widgets.explorer import Explorer
     from sleeper_nb.widgets.form import CreateForm
     from sleeper_nb.widgets.job_watch import JobWatch
-    from sleeper_nb.widgets.pager import Pager
-    from sleeper_nb.widgets.timeline_widget import Timeline
+    from sleeper_nb.widgets.result_pages import ResultPages
 
 __all__ = ["create_form", "explore", "pages", "timeline", "watch"]
 
 
-def explore(session: Session, table: str | None = None) -> Explorer:
-    """Return a widget that shows the tables of a session at any of their versions; it is read-only.
+def explore(
+    session: Session, table: str | None = None, version: int | str | None = None, *, only: bool = False
+) -> Explorer:
+    """Return a widget that shows the tables of a session at any of their versions.
+
+    Its page can filter and compare rows and run SQL. A rollback and a savepoint show their plan and command first, and
+    are done when their button is pressed; nothing else is changed.
 
     Parameters
     ----------
     session
         The session whose tables are shown.
-    table
-        The table to begin with, at its newest version; the first by name when None.
+    table, version
+        The table and the version to begin with: the first table by name, and its newest version, when None.
+    only
+        Whether the page offers no other table.
 
     Returns
     -------
     Explorer
         A notebook displays it as a static picture, which stays in the saved file, and as the live widget. Its
-        ``table``, ``version``, ``tab``, ``rows``, ``partition`` and ``statement`` can be read, set and observed;
-        ``preview`` is what it shows.
+        ``table``, ``version``, ``before``, ``tab``, ``filters`` and ``statement`` can be read and set, in step with the
+        page; ``rows()`` returns the rows that the filters leave, and ``where`` is their condition.
 
     Raises
     ------
     NotFound
-        When there is no such table.
+        When there is no such table or version.
     EngineError
-        When ipywidgets is not installed.
+        When anywidget is not installed.
     """
     with _named_when_missing():
         from sleeper_nb.widgets.explorer import Explorer
-    return Explorer(session, table)
+    return Explorer(session, table, version, only=only)
 
 
-def timeline(session: Session, table: str) -> Timeline:
-    """Return a widget that shows what changed between two versions of a table; it can roll back and create savepoints.
-
-    It reads in the background. A rollback and a savepoint show their plan and command first, and are done when their
-    button is pressed.
+def timeline(session: Session, table: str) -> Explorer:
+    """Return the widget of `explore` for one table, opened on what changed between its last two versions.
 
     Parameters
     ----------
@@ -64,23 +67,16 @@ def timeline(session: Session, table: str) -> Timeline:
     table
         The name of the table.
 
-    Returns
-    -------
-    Timeline
-        Displayed as the explorer is. Its ``before``, ``after``, ``view`` and ``kind`` can be read, set and observed;
-        ``change`` and ``difference`` are what it has read of them, and ``wait()`` waits for it. ``rollback_line`` is
-        the command of the plan that it shows.
-
     Raises
     ------
     NotFound
         When there is no such table.
     EngineError
-        When ipywidgets is not installed.
+        When anywidget is not installed.
     """
     with _named_when_missing():
-        from sleeper_nb.widgets.timeline_widget import Timeline
-    return Timeline(session, table)
+        from sleeper_nb.widgets.explorer import Explorer
+    return Explorer(session, table, tab="changes", only=True)
 
 
 def create_form(session: Session, name: str | None = None, data: Any = None, source: str = "") -> CreateForm:
@@ -122,32 +118,31 @@ def create_form(session: Session, name: str | None = None, data: Any = None, sou
     return CreateForm(session, draft, shell.set_next_input, partial(_after_next_cell, shell.events))
 
 
-def pages(result: QueryResult, rows: int = 20) -> Pager:
-    """Return a widget that shows the answer of a query page by page; a page is fetched when it is first shown.
+def pages(result: QueryResult, statement: str = "") -> ResultPages:
+    """Return a widget that shows the rows of an answer in a grid, and charts of them.
+
+    Rows are fetched when they come into sight.
 
     Parameters
     ----------
     result
         The answer of `Session.sql`. Only the widget reads it until the widget is closed.
-    rows
-        The number of rows on a page, up to 1,000.
+    statement
+        The statement, for the lines that the page shows.
 
     Returns
     -------
-    Pager
-        Displayed as the explorer is; the static picture is the first page. Its ``first`` and ``rows`` can be read, set
-        and observed; ``page`` is what it shows.
+    ResultPages
+        Displayed as the explorer is; the static picture has the first rows.
 
     Raises
     ------
     EngineError
-        When ipywidgets is not installed.
+        When anywidget is not installed.
     """
     with _named_when_missing():
-        from sleeper_nb.widgets.pager import Pager
-    from sleeper_nb.widgets.pager_model import PagesModel
-
-    return Pager(PagesModel(result), rows)
+        from sleeper_nb.widgets.result_pages import ResultPages
+    return ResultPages(result, statement)
 
 
 def watch(

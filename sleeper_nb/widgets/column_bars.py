@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -150,6 +150,11 @@ class ColumnSummary:
         How many rows are found, and in how many of them the column is NULL.
     counts, of
         How many of the rows that are found, and of all rows, each bar has.
+    distinct, exact
+        How many different values the column has in the rows that are found, None where they are not counted; and
+        whether that is exact, or an estimate.
+    ends
+        Of bars that are ranges, the least and the greatest value of all rows.
     """
 
     column: Field
@@ -158,11 +163,43 @@ class ColumnSummary:
     nulls: int
     counts: Sequence[int] = ()
     of: Sequence[int] = ()
+    distinct: int | None = None
+    exact: bool = False
+    ends: tuple[Any, Any] | None = None
 
-    @property
-    def null_share(self) -> str:
-        """The share of NULLs as text: ``3 % NULL``; empty for none."""
-        if not self.nulls:
-            return ""
-        share = 100 * self.nulls / self.rows
-        return f"{'<1' if share < 1 else '>99' if 99 < share < 100 else f'{share:.0f}'} % NULL"
+
+@dataclass(frozen=True, slots=True)
+class BarCube:
+    """Bars of columns, counted by the bars of one column.
+
+    Parameters
+    ----------
+    rows
+        How many rows each bar of the one column has.
+    counts
+        Of each other column, by bar of the one column: how many of its rows each bar of the other has.
+    nulls
+        Of each other column, by bar of the one column: in how many of its rows it is NULL.
+    """
+
+    rows: Sequence[int]
+    counts: Mapping[str, Sequence[Sequence[int]]]
+    nulls: Mapping[str, Sequence[int]]
+
+    @classmethod
+    def of(cls, brushed: Bars, others: Mapping[str, Bars | None], found: Mapping[int, Sequence[Any]]) -> BarCube:
+        """Return the cube of what was found by bar: its rows, then of each other column its values and its bars."""
+        groups = [found.get(bar) for bar in range(len(brushed.marks))]
+        rows = [group[0] if group else 0 for group in groups]
+        counts, nulls = {}, {}
+        for at, (name, bars) in enumerate(others.items()):
+            filled = [group[1 + 2 * at] if group else 0 for group in groups]
+            nulls[name] = [all_ - some for all_, some in zip(rows, filled, strict=True)]
+            counts[name] = [counts_of(bars, group[2 + 2 * at] if group else None) for group in groups]
+        return cls(rows, counts, nulls)
+
+
+def counts_of(bars: Bars | None, counted: Sequence[tuple[Any, int]] | None) -> list[int]:
+    """Return the count of each bar, of the answer to `version_statement.counted_bars`."""
+    width = 0 if bars is None else len(bars.marks)
+    return [count for _, count in counted or ()][:width] or [0] * width

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.model.schema import Field
 from sleeper_nb.model.sql_values import quoted_name
+from sleeper_nb.progress import Watch
 from sleeper_nb.report import values_of
-from sleeper_nb.widgets.column_bars import NAMED, ORDERED, TOP_VALUES, Bars, ranges_between
+from sleeper_nb.widgets.column_bars import NAMED, ORDERED, TOP_VALUES, Bars, counts_of, ranges_between
 from sleeper_nb.widgets.row_grid_query import select
 from sleeper_nb.widgets.version_statement import (
     VersionStatement,
     counted_bars,
-    counts_of,
     least_and_greatest,
     most_frequent,
     type_of,
@@ -87,20 +87,20 @@ class ColumnComparison:
         """The columns of the newer version."""
         return tuple(self._fields)
 
-    def of(self, names: Iterable[str]) -> tuple[ColumnCountsDiff, ...]:
+    def of(self, names: Iterable[str], watch: Watch) -> tuple[ColumnCountsDiff, ...]:
         """Return some columns; each version is read once to find the bars, and once to count."""
         fields = [self._fields[name] for name in names]
-        bars = self._bars(fields)
-        before, after = (side.counts(fields, bars) for side in self._sides)
+        bars = self._bars(fields, watch)
+        before, after = (side.counts(fields, bars, watch) for side in self._sides)
         return tuple(
             ColumnCountsDiff(each, bars.get(each.name), before.get(each.name), after.get(each.name)) for each in fields
         )
 
-    def _bars(self, fields: Sequence[Field]) -> dict[str, Bars]:
+    def _bars(self, fields: Sequence[Field], watch: Watch) -> dict[str, Bars]:
         """Return bars that both versions fill: from the least to the greatest value of both, or frequent values."""
         bars = {}
-        ends = [side.ends(fields) for side in self._sides]
-        tops = [side.tops(fields) for side in self._sides]
+        ends = [side.ends(fields, watch) for side in self._sides]
+        tops = [side.tops(fields, watch) for side in self._sides]
         for each in fields:
             if known := [own[each.name] for own in ends if each.name in own]:
                 bars[each.name] = ranges_between(each, min(low for low, _ in known), max(high for _, high in known))
@@ -132,19 +132,19 @@ class _VersionColumns:
         own = {each.name: each for each in self._own.values()}
         return [own[name] for name in known.values()]
 
-    def ends(self, fields: Sequence[Field]) -> dict[str, tuple[Any, Any]]:
+    def ends(self, fields: Sequence[Field], watch: Watch) -> dict[str, tuple[Any, Any]]:
         known = self._known(fields, ORDERED)
-        found = least_and_greatest(self._at, self._asked(known))
+        found = least_and_greatest(self._at, self._asked(known), watch)
         return {name: found[own] for name, own in known.items() if own in found}
 
-    def tops(self, fields: Sequence[Field]) -> dict[str, tuple[Any, ...]]:
+    def tops(self, fields: Sequence[Field], watch: Watch) -> dict[str, tuple[Any, ...]]:
         known = self._known(fields, NAMED)
-        found = most_frequent(self._at, self._asked(known))
-        return {name: found[own] for name, own in known.items()}
+        found = most_frequent(self._at, self._asked(known), watch)
+        return {name: found[own].values for name, own in known.items()}
 
-    def counts(self, fields: Sequence[Field], bars: Mapping[str, Bars]) -> dict[str, ColumnCounts]:
+    def counts(self, fields: Sequence[Field], bars: Mapping[str, Bars], watch: Watch) -> dict[str, ColumnCounts]:
         known = [(each, own) for each in fields if (own := self._own.get(each.column)) is not None]
-        asked = VersionStatement(self._at)
+        asked = VersionStatement(self._at, watch)
         parts = ["count(*)"]
         for each, own in known:
             name = quoted_name(own.name)
@@ -152,7 +152,7 @@ class _VersionColumns:
             counted = counted_bars(bars.get(each.name), asked, values)
             parts += [f"count({name})", f"count(DISTINCT {name})", counted]
         what = ", ".join(f"{part} AS c{number}" for number, part in enumerate(parts))
-        answer = asked.run(select(asked.table, what, [])).to_arrow()
+        answer = asked.read(select(asked.table, what, []))
         rows, *found = (values_of(column)[0] for column in answer.columns)
         triples = zip(found[::3], found[1::3], found[2::3], strict=True)
         return {

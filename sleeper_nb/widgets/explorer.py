@@ -1,495 +1,294 @@
-"""The explorer as ipywidgets: tables on the left, versions and tabs on the right, each with its equivalent command."""
+"""The explorer: the tables of a session at any of their versions, drawn by the front end and answered from here."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-import ipywidgets
-import traitlets
-
-from sleeper_nb.display.partition_picture import LEAF
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.progress import Watch
-from sleeper_nb.widgets.explorer_model import (
-    TABS,
-    ExploreModel,
-    ListedVersion,
-    Preview,
-    Ranges,
-    ShownTable,
-    ShownVersion,
-    Tab,
-    sql_line,
-)
-from sleeper_nb.widgets.latest_work import Background, LatestWork, run_in_thread
-from sleeper_nb.widgets.live import (
-    FilteredList,
-    LiveWidget,
-    alert,
-    along,
-    button,
-    same_as,
-    steps,
-)
-from sleeper_nb.widgets.row_grid import RowGrid
-from sleeper_nb.widgets.row_grid_model import GridPage, RowGridModel
-from sleeper_nb.widgets.row_grid_query import GridQuery
-from sleeper_nb.widgets.sql_model import ChartChoice, DrawnChart, SqlModel
-from sleeper_nb.widgets.sql_page import SqlPage
-from sleeper_nb.widgets.table_search import TableSearch
+from sleeper_nb.sql_text import KEYWORDS
+from sleeper_nb.widgets import explorer_picture as pictures
+from sleeper_nb.widgets.asked_widget import AskedWidget, Start, request_key
+from sleeper_nb.widgets.change_answers import ChangeAnswers
+from sleeper_nb.widgets.explorer_answers import ExplorerAnswers, Notebook, query_of
+from sleeper_nb.widgets.keyspace_answers import KeySpaceAnswers
+from sleeper_nb.widgets.open_tables import OpenTables
+from sleeper_nb.widgets.request_lanes import Background, Method, failure_of, run_in_thread
+from sleeper_nb.widgets.sql_answers import SqlAnswers
 
 if TYPE_CHECKING:
-    from sleeper_nb.display.chart import Chart
+    from sleeper_nb.model.schema import Schema
+    from sleeper_nb.public_types import QueryResult
     from sleeper_nb.session import Session
+    from sleeper_nb.widgets.static_picture import StaticPicture
+
+Tab: TypeAlias = Literal["rows", "changes", "schema", "partitions", "history", "sql"]
+Filter: TypeAlias = Mapping[str, Any]
+TABS: Final[tuple[Tab, ...]] = ("rows", "changes", "schema", "partitions", "history", "sql")
+FIRST_ROWS: Final = 100
+"""The rows of the first block, and their columns, as the grid asks for them first (``frontend/src/grid``)."""
+FIRST_COLUMNS: Final = 40
+_CREATE: Final = "%sleeper create --form"
 
 
-_FEW_TABLES = 3
-_NONE = ("none: choose one to see its rows", "")
-
-
-class PartitionsPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
-    """The tab for partitions: a picture and a list of key ranges. Select a range, in either, to see its rows.
-
-    Parameters
-    ----------
-    chosen
-        Called with each selection: the id of a leaf, empty for none.
-    without_events
-        A context in which selections are not reported.
-    """
-
-    def __init__(
-        self, chosen: Callable[[Any], None], without_events: Callable[[], AbstractContextManager[None]]
-    ) -> None:
-        self._line, self._picture, self._rows, self._listing = (ipywidgets.HTML() for _ in range(4))
-        # The keyboard uses the list and its buttons: there may be too many leaves to tab through.
-        self._boxes = ipywidgets.HBox()
-        self._ranges = FilteredList("Range of keys", "range", chosen, without_events, 7, (_NONE,))
-        self._list = self._ranges.list
-        map_ = ipywidgets.VBox([self._picture, self._boxes])
-        super().__init__([self._line, map_, self._ranges, self._rows, self._listing])
-        for widget, name in ((map_, "map"), (self._boxes, "leaves"), (self._rows, "found")):
-            widget.add_class(f"sleeper-{name}")
-        self._shown: Ranges | None = None
-
-    def show(self, shown: Preview, ranges: Ranges | None, chosen: str, rows: Preview | None) -> None:
-        """Show the partitions and the rows of the selected one; without ranges, show neither."""
-        self._listing.value, self._picture.value = shown.listing, shown.picture
-        line = same_as(rows.line) if rows is not None and rows.line else ""
-        self._rows.value = "" if rows is None else f'{line}<div role="status">{rows.html}</div>'
-        if self._shown != ranges:
-            self._shown = ranges
-            self._boxes.children = () if ranges is None else self._made(ranges)
-        named = {} if ranges is None else ranges.named
-        options = tuple((words, name) for name, words in named.items())
-        self._ranges.show(options, chosen if chosen in named else "")
-        self._line.value = same_as(shown.line) if shown.line else ""  # last: it says of which version all this is
-
-    def _made(self, ranges: Ranges) -> tuple[ipywidgets.Button, ...]:
-        """Return a button over each box of the picture; it selects the leaf, or the first of a group of leaves."""
-        self._boxes.layout = {"top": f"{ranges.top}px", "height": f"{LEAF}px"}
-        boxes = []
-        for name in ranges.drawn:
-            box = ipywidgets.Button(tooltip=f"rows of {ranges.named[name]}", tabbable=False)
-            box.on_click(lambda _, name=name: self._ranges.pick(name))
-            boxes.append(box)
-        return tuple(boxes)
-
-
-class RowsPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
-    """The tab for rows: the equivalent command, and the grid.
-
-    Parameters
-    ----------
-    attempt
-        Runs an action and shows its error.
-    changed
-        Called with the query that a user's action leads to.
-    """
-
-    def __init__(self, attempt: Callable[[Callable[[], None]], None], changed: Callable[[GridQuery], None]) -> None:
-        self._line, self._source, self.grid = ipywidgets.HTML(), ipywidgets.HTML(), RowGrid(attempt, changed)
-        super().__init__()
-        self.add_class("sleeper-rows")
-
-    def show(self, line: str, model: RowGridModel, page: GridPage) -> None:
-        """Show a page of a version, and its command."""
-        self.grid.show(model, page)
-        self._line.value, self._source.value = same_as(line), html.escape(page.source)  # last: of the rows shown now
-        self._set_parts(self._line, self.grid, self._source)
-
-    def show_failure(self, model: RowGridModel | None) -> None:
-        """Show no command; and no rows, unless they are of the version that could not be read now."""
-        if model is None or self.grid.page_of(model) is None:
-            self._set_parts()
-
-    def _set_parts(self, *parts: ipywidgets.Widget) -> None:
-        self.set_trait("children", parts)
-
-
-_NOTHING = Preview("", "", "")
-_EMPTY = Preview(
-    "%sleeper create --form",
-    f"{same_as('%sleeper create --form', 'There is no table yet. A form makes one:')}"
-    f"{same_as('%%sleeper create NAME', 'and so does a cell:')}",
-    "There is no table yet.",
-)
-
-
-class Explorer(LiveWidget):
+class Explorer(AskedWidget):
     """The tables of a session at any of their versions; made by `sleeper_nb.widgets.explore`.
 
     Parameters
     ----------
     session
         The session whose tables are shown. Everything is read in process: Spark is never started.
-    table
-        The table to begin with, at its newest version; the first by name when None.
-    background
-        Runs a function in the background: the schemas of all tables are read once one searches in them.
-
-    Attributes
-    ----------
-    table
-        The name of the table that is shown; empty when there is none yet.
-    version
-        The number of the version that is shown; can be set to ``12`` or to ``"savepoint.half-year"``.
+    table, version
+        The table and the version to begin with: the first table by name, and its newest version, when None.
     tab
-        ``"schema"``, ``"rows"``, ``"partitions"``, ``"files"``, ``"history"``, ``"savepoints"`` or ``"sql"``.
-    preview
-        What is shown; its ``line`` is the equivalent command.
-    rows
-        Which rows the rows tab shows: their order, filters, search and page, a `GridQuery`.
-    partition
-        The id of the leaf partition whose rows are shown; empty for none.
-    partition_rows
-        The rows of that partition, as a `Preview`; None for none.
-    statement
-        The query of the SQL tab; `run` runs it.
-    plot
-        Which chart of its answer is drawn, a `ChartChoice`.
+        What to begin with; ``"changes"`` compares the version with the one before.
+    only
+        Whether no other table can be chosen.
+    background
+        Runs a function in the background; a test runs it itself.
     """
 
-    table = traitlets.Unicode()
-    version = traitlets.Any()
-    tab = traitlets.Unicode("rows")
-    preview = traitlets.Instance(Preview, (_EMPTY.line, _EMPTY.html, _EMPTY.text))
-    rows = traitlets.Instance(GridQuery, ())
-    partition = traitlets.Unicode()
-    partition_rows = traitlets.Instance(Preview, allow_none=True)
-    statement = traitlets.Unicode()
-    plot = traitlets.Instance(ChartChoice, ())
-
-    def __init__(self, session: Session, table: str | None = None, *, background: Background = run_in_thread) -> None:
-        self._model, self._queries = ExploreModel(session), SqlModel(session)
-        self._drawn: DrawnChart | None = None
-        self._opened: ShownTable | None = None
-        self._travel_shown: tuple[tuple[ListedVersion, ...], int] | None = None
-        self._suggested = ""
-        self._search, self._work = TableSearch(session), LatestWork(background)
-        self._choice = FilteredList(
-            "Tables", "table", self._setter("table"), self._without_events, 12,
-            reason=self._search.reason, least=_FEW_TABLES, hint="name, column, key or comment",
-        )  # fmt: skip
-        self._picker = self._choice.list
-        self._again = button("Refresh", "Look for new tables and versions")
-        self._picture, self._label, self._error = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
-        self._slider = ipywidgets.SelectionSlider(options=[("", 0)], continuous_update=False, readout=False)
-        self._chosen = ipywidgets.HBox([steps("version", along(self._slider), icons=True), self._label])
-        self._travel = ipywidgets.VBox()
-        self._partitions, self._sql = (
-            PartitionsPage(self._setter("partition"), self._without_events),
-            SqlPage(
-                self._queries, self._attempt, self._type, self._run_typed, self._setter("plot"), self._without_events
-            ),
+    def __init__(
+        self,
+        session: Session,
+        table: str | None = None,
+        version: int | str | None = None,
+        *,
+        tab: Tab = "rows",
+        only: bool = False,
+        background: Background = run_in_thread,
+    ) -> None:
+        self._tables, notebook = OpenTables(session), Notebook.here()
+        self._own, self._sql = ExplorerAnswers(self._tables, notebook), SqlAnswers(self._tables)
+        self._changes = ChangeAnswers(self._tables)
+        self._newest = 0
+        answers: dict[str, Any] = {}
+        selection = self._first_selection(table, version, tab, answers)
+        start = Start(
+            "one table" if only else "explorer",
+            answers,
+            can_write=notebook.write is not None,
+            can_keep=notebook.variables is not None,
+            keywords=KEYWORDS,
         )
-        self._rows = RowsPage(self._attempt, lambda query: setattr(self, "rows", query))
-        own: dict[Tab, ipywidgets.Widget] = {"rows": self._rows, "partitions": self._partitions, "sql": self._sql}
-        self._pages = tuple(own.get(tab) or ipywidgets.HTML() for tab in TABS)
-        titles = ["SQL" if tab == "sql" else tab.capitalize() for tab in TABS]
-        self._tabs = ipywidgets.Tab(self._pages, titles=titles, selected_index=TABS.index(self.tab))
-        left, self._empty = ipywidgets.VBox([self._choice, self._again]), ipywidgets.HTML(_EMPTY.html)
-        self._right = ipywidgets.VBox()
-        halves = ipywidgets.HBox([left, self._right])
-        super().__init__(halves)
-        parts = {"explorer": self, "halves": halves, "tables": left, "chosen": self._right, "preview": self._tabs}
-        parts |= {"travel": self._travel, "version": self._label}
-        for name, widget in parts.items():
-            widget.add_class(f"sleeper-{name}")
-        self._slider.observe(self._setter("version"), "value")
-        self._tabs.observe(self._setter("tab", TABS.__getitem__), "selected_index")
-        self._again.on_click(lambda _: self._attempt(self.refresh))
-        self._choice.filter.observe(self._search_tables, "value")
-        self.observe(self._to_newest, "table")
-        self.observe(lambda _: self._show(), ["version", "tab"])
-        self.observe(lambda _: None if self._syncing else self._show(), ["rows", "partition", "statement"])
-        self.observe(lambda _: None if self._syncing else self._show_answer(), "plot")
-        self._names = self._model.tables()
-        if table is not None or self._names:
-            self.table = table or self._names[0]
-        else:
-            self._show()
+        key_space = KeySpaceAnswers(self._tables)
+        methods = _methods(notebook, self._own, self._changes, key_space, self._sql)
+        super().__init__(methods, start, selection, background)
 
     def __repr__(self) -> str:
         return f"Explorer(table={self.table!r}, version={self.version!r})"
 
-    def refresh(self) -> None:
-        """Open the table again and look for new tables and versions.
-
-        A widget at the newest version moves on to the new one; an older version stays while it is retained.
-        """
-        self._names = self._model.tables()
-        if self.table not in self._names:
-            self.table = next(iter(self._names), "")
-            return
-        was_newest = self._opened is None or self.version == max(self._opened.labels)
-        self._opened = self._model.open(self.table)
-        newest = max(self._opened.labels)
-        if self.version != newest and (was_newest or self.version not in self._opened.labels):
-            self.version = newest
-        else:
-            self._show()
-
-    def _search_tables(self, change: Any) -> None:
-        """Read the schemas when a search begins; tables whose names match are listed at once."""
-        if change["old"] or not change["new"]:
-            return
-
-        def read(watch: Watch) -> None:
-            try:
-                self._search.read(watch)
-            finally:
-                with self._one_at_a_time:
-                    self._choice.narrow()
-
-        self._work.start(read)
-
-    def run(self) -> None:
-        """Run the statement of the SQL tab, and show its first rows and its chart, or its error."""
-        self.tab, self._error.value = "sql", ""
-        statement, version, opened = self.statement, self.version, self._open_table
-        ask = lambda: self._queries.run(statement, lambda: opened().sql(statement, version))  # noqa: E731
-        self.preview = _answer(sql_line(statement), ask)
-        self._show_answer()
+    # What is selected: in step with the page
 
     @property
-    def chart(self) -> Chart | None:
-        """The chart that the SQL tab shows; None when it shows none."""
-        return None if self._drawn is None else self._drawn.chart
+    def table(self) -> str:
+        """The name of the table that is shown; empty when there is none. Setting it shows its newest version."""
+        return str(self.selection["table"])
 
-    def _type(self, text: str) -> None:
-        """Keep what is being typed; the answer stays until the next one."""
-        with self._without_events():
-            self.statement = text
+    @table.setter
+    def table(self, name: str) -> None:
+        table = self._tables.table(name)
+        self._newest = self._newest_of(table.name)
+        query = {"filters": [], "sorts": [], "search": ""}
+        self._select(table=table.name, version=self._newest, before=None, query=query)
 
-    def _run_typed(self, text: str) -> None:
-        self._type(text)
-        self.run()
+    @property
+    def version(self) -> int:
+        """The number of the version that is shown; it can be set to ``12`` or to ``"savepoint.half-year"``."""
+        return int(self.selection["version"])
 
-    def _show_answer(self) -> None:
-        answer, failure, self._drawn = self._queries.answer, "", None
-        if answer is not None and answer.result is not None:
-            with self._without_events():
-                self.plot = self.plot.within(answer.columns)
-            try:
-                chart = self.plot.drawn(answer)
-                self._drawn = None if chart is None else DrawnChart.of(chart)
-            except Exception as error:  # noqa: BLE001 - the error is shown, and other columns can be chosen
-                failure = alert(error)
-            statement = answer.preview.line.partition("\n")[2]
-            self.preview = replace(answer.preview, line=sql_line(statement, self.plot.options))
-        with self._without_events():
-            self._sql.show(self.statement, self.preview, self.plot, self._drawn, failure)
+    @version.setter
+    def version(self, version: int | str) -> None:
+        number = self._tables.number(self.table, version)
+        typed = [each for each in self.filters if not {"bars", "value"} & each.keys()]  # bars are those of one version
+        self._select(version=number, query={**self.selection["query"], "filters": typed})
 
-    def _static(self) -> Preview | None:
+    @property
+    def before(self) -> int | None:
+        """The number of the version that it is compared with; None for none. It can be set as `version`."""
+        number = self.selection["before"]
+        return None if number is None else int(number)
+
+    @before.setter
+    def before(self, version: int | str | None) -> None:
+        self._select(before=None if version is None else self._tables.number(self.table, version))
+
+    @property
+    def tab(self) -> Tab:
+        """Which tab is open: ``"rows"``, ``"changes"``, ``"schema"``, ``"partitions"``, ``"history"`` or ``"sql"``."""
+        tab: Tab = self.selection["tab"]
+        return tab
+
+    @tab.setter
+    def tab(self, tab: Tab) -> None:
+        if tab not in TABS:
+            raise InvalidInput(f"no tab {tab!r}", hint=f"the tabs are {', '.join(TABS)}")
+        self._select(tab=tab)
+
+    @property
+    def filters(self) -> tuple[Filter, ...]:
+        """What rows must meet, all of it: ``{"column": "delay", "text": "> 60"}``; it can be set.
+
+        ``{"column": "delay", "bars": [2, 4]}`` and ``{"column": "carrier", "value": 0}`` are bars of a column's header.
+        """
+        return tuple(self.selection["query"]["filters"])
+
+    @filters.setter
+    def filters(self, filters: Sequence[Filter]) -> None:
+        query = {**self.selection["query"], "filters": [dict(each) for each in filters]}
+        query_of(self._tables.rows(self.table, self.version), query, Watch())  # or it raises
+        self._select(query=query)
+
+    @property
+    def where(self) -> str:
+        """The filters and the search as one SQL condition; empty when all rows are shown."""
         if not self.table:
-            return None
-        rows = (self.partition_rows,) if self.tab == "partitions" and self.partition_rows is not None else ()
-        opened = self._open_table()
-        if self.tab == "rows" and self.rows.is_first:
-            page = self._rows.grid.page_of(opened.opened(self.version).row_grid)
-            return opened.static(self.version, page=page)
-        chart = (self._drawn.preview,) if self.tab == "sql" and self._drawn is not None else ()
-        return opened.static(self.version, self.preview, *chart, *rows)
+            return ""
+        model = self._tables.rows(self.table, self.version)
+        return model.where(query_of(model, self.selection["query"], Watch()))
 
-    def _show_error(self, error: str) -> None:
-        self._error.value = error
+    @property
+    def statement(self) -> str:
+        """The SQL that is typed on the SQL tab; it can be set."""
+        return str(self.selection["statement"])
 
-    def _explained(self, error: Exception) -> Exception:
-        if not isinstance(error, NotFound):
-            return error
-        names = self._model.tables()
-        if self.table in ("", *names):
-            is_old = not set(self._names) <= set(names)
-            again = "press Refresh: a table of the list was renamed or deleted"
-            return NotFound(error.message, hint=(*error.hint_parts, "; ", again)) if is_old else error
-        self._travel.children = ()
-        self.preview = _NOTHING
-        self._show_page(_NOTHING)
-        return NotFound(f"no table {self.table!r} any more: it was renamed or deleted", hint="press Refresh")
+    @statement.setter
+    def statement(self, statement: str) -> None:
+        self._select(statement=statement)
 
-    @traitlets.validate("table")  # type: ignore[untyped-decorator]  # traitlets has no types here
-    def _check_table(self, proposal: Any) -> str:
-        self._opened = self._model.open(proposal["value"]) if proposal["value"] else None
-        return "" if self._opened is None else self._opened.name
+    def rows(self) -> QueryResult:
+        """Return the rows that the filters leave, in the order of the page, not read yet.
 
-    @traitlets.validate("version")  # type: ignore[untyped-decorator]
-    def _check_version(self, proposal: Any) -> int | None:
-        return self._open_table().at(proposal["value"]).number if self.table else None
-
-    @traitlets.validate("partition")  # type: ignore[untyped-decorator]
-    def _check_partition(self, proposal: Any) -> str:
-        partition_id = proposal["value"]
-        if partition_id and not (self.table and self._open_version().has_leaf(partition_id)):
-            hint = f"%sleeper partitions {self.table}@{self.version} lists them"
-            raise NotFound(f"no leaf partition {partition_id!r}", hint=hint)
-        return str(partition_id)
-
-    @traitlets.validate("rows")  # type: ignore[untyped-decorator]
-    def _check_rows(self, proposal: Any) -> GridQuery:
-        query: GridQuery = proposal["value"]
-        is_ours = self._syncing or not self.table
-        return query if is_ours else query.checked_for(self._open_version().row_grid.schema)
-
-    @traitlets.validate("plot")  # type: ignore[untyped-decorator]
-    def _check_plot(self, proposal: Any) -> ChartChoice:
-        choice: ChartChoice = proposal["value"]
-        return choice.checked()
-
-    @traitlets.validate("tab")  # type: ignore[untyped-decorator]
-    def _check_tab(self, proposal: Any) -> str:
-        if proposal["value"] not in TABS:
-            raise InvalidInput(f"no tab {proposal['value']!r}", hint=f"the tabs are {', '.join(TABS)}")
-        return str(proposal["value"])
-
-    def _to_newest(self, _: Any) -> None:
-        with self._without_events():
-            self.rows = GridQuery()
-        newest = None if self._opened is None else max(self._opened.labels)
-        if self.version == newest:
-            self._show()  # the other table has a version of that number too, so its observer is not called
-        else:
-            self.version = newest
-
-    def _show(self) -> None:
-        self._error.value = ""
-        try:
-            self._fill()
-        except Exception as error:  # noqa: BLE001 - the error is shown, and another version can be selected
-            explained = self._explained(error)
-            self._error.value = alert(explained)
-            self._show_page(_NOTHING)
-            self.preview = Preview("", self._error.value, str(explained))
-
-    def _fill(self) -> None:
-        """Set the controls and fill the open tab; the others are filled when they are opened."""
+        Raises
+        ------
+        InvalidInput
+            When there is no table.
+        """
         if not self.table:
-            self._set_controls()
-            self.preview = _EMPTY
+            raise InvalidInput("there is no table yet", hint=f"{_CREATE} makes one")
+        model = self._tables.rows(self.table, self.version)
+        statement = model.statement(query_of(model, self.selection["query"], Watch()))
+        return self._tables.at(self.table, self.version).sql(statement)
+
+    def refresh(self) -> None:
+        """Look for new tables and versions; one that shows the newest version moves on to the new one."""
+        self._tables.forget()
+        was_newest, names = self.version == self._newest, self._tables.names()
+        if self.table not in names:
+            self._select(table="", version=0, before=None)
+            if names:
+                self.table = names[0]
         else:
-            opened = self._opened = self._model.reopened_if_changed(self._open_table())
-            version = opened.opened(self.version)
-            opened.list_if_unlisted(version.number)
-            self._set_controls()
-            self._show_travel(opened)
-            self._follow(version)
-            if self.tab == "rows":
-                self._show_rows(version)
-                return
-            is_sql = self.tab == "sql"
-            self.preview = Preview(sql_line(self.statement), "", "not run yet") if is_sql else version.preview(self.tab)
-        self._show_page(self.preview)
+            self._newest = self._newest_of(self.table)
+            if was_newest:
+                self._select(version=self._newest)
+        self.send({"do": "refresh"})
 
-    def _show_rows(self, version: ShownVersion) -> None:
-        model, grid = version.row_grid, self._rows.grid
+    def close(self) -> None:
+        """Remove the widget from the page, and stop what it reads."""
+        super().close()
+        self._sql.close()
+
+    # The first frame, and what stays in the file
+
+    def picture(self) -> StaticPicture:
+        """Return what stays in a saved notebook; an error in place of what cannot be read now."""
+        if not self.table:
+            return pictures.empty_picture(_CREATE)
         try:
-            page = model.page(self.rows)
-        except Exception:
-            with self._without_events():
-                shown = grid.page_of(model)  # the rows that are still there
-                self.rows = self.rows if shown is None else shown.query
-            raise
-        self.preview = version.rows(page)
-        with self._without_events():
-            self.rows = replace(page.query, columns=self.rows.columns)
-            self._rows.show(self.preview.line, model, page)
+            table, at = self._tables.table(self.table), self._tables.at(self.table, self.version)
+            before = self.before if self.tab == "changes" else None
+            return pictures.picture_of(table, at, before, self._content())
+        except SleeperError as error:
+            return pictures.failure_picture(failure_of(error))
 
-    def _open_table(self) -> ShownTable:
-        """Return the table that is open; it is opened again when the last attempt failed."""
-        if self._opened is None:
-            self._opened = self._model.open(self.table)
-        return self._opened
+    def _content(self) -> StaticPicture:
+        table, at = self._tables.table(self.table), self._tables.at(self.table, self.version)
+        match self.tab:
+            case "changes" if self.before is not None:
+                asked = {"table": self.table, "before": self.before, "after": self.version, "asked": []}
+                return pictures.changes_picture(at, self._changes.whole(asked, Watch()))
+            case "schema":
+                return pictures.schema_picture(at)
+            case "partitions":
+                return pictures.partitions_picture(at)
+            case "history":
+                return pictures.history_picture(table, at)
+            case "sql" if self.statement:
+                return pictures.sql_picture(at, self.statement, self._sql.fetched())
+        return pictures.rows_picture(at, self.rows() if self.where or self.selection["query"]["sorts"] else None)
 
-    def _open_version(self) -> ShownVersion:
-        return self._open_table().opened(self.version)
+    def _first_selection(
+        self, table: str | None, version: int | str | None, tab: Tab, answers: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return what is selected first, and add the answers of the requests that the page makes for it."""
+        query = {"filters": [], "sorts": [], "search": ""}
+        selection = {"table": "", "version": 0, "before": None, "tab": tab, "query": query, "statement": ""}
+        names = self._answer(answers, "tables", {})["names"]
+        if table is None and not names:
+            return selection
+        name = self._tables.table(names[0] if table is None else table).name
+        if name not in names:
+            raise NotFound.of("table", name, names)  # pragma: no cover - dropped in between
+        numbers = self._answer(answers, "open", {"table": name})["versions"]["number"]
+        self._newest = numbers[-1]
+        number = self._newest if version is None else self._tables.number(name, version)
+        older = [each for each in numbers if each < number]
+        selection |= {"table": name, "version": number, "before": (older or [number])[-1] if tab == "changes" else None}
+        # What cannot be read is asked for by the page, which shows why.
+        with contextlib.suppress(SleeperError):
+            self._answer(answers, "schema", {"table": name, "version": number})
+            if tab == "rows":
+                columns = first_columns(self._tables.at(name, number).schema)
+                block = {"first": 0, "count": FIRST_ROWS, "columns": columns}
+                self._answer(answers, "rows", {"table": name, "version": number, "query": query, **block})
+        return selection
 
-    def _show_travel(self, opened: ShownTable) -> None:
-        """Draw the versions above the slider, unless they are drawn already with this one pointed out."""
-        if self._travel_shown != (opened.versions, self.version):
-            self._picture.value = opened.timeline(self.version)
-            self._label.value = f'<b role="status">{html.escape(opened.labels[self.version])}</b>'
-            self._travel_shown = opened.versions, self.version
+    def _answer(self, answers: dict[str, Any], what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        answer: dict[str, Any] = getattr(self._own, what)(asked, Watch())
+        answers[request_key(what, asked)] = answer
+        return answer
 
-    def _follow(self, version: ShownVersion) -> None:
-        """Drop a partition that the version does not have, and a suggested statement of another version."""
-        with self._without_events():
-            self.rows = self.rows.within(version.row_grid.schema)
-            if self.partition and not version.has_leaf(self.partition):
-                self.partition = ""
-            if self.statement == self._suggested:
-                self.statement = self._suggested = version.statement
+    def _newest_of(self, name: str) -> int:
+        return self._tables.table(name).at().resolved.snapshot_id
 
-    def _show_page(self, shown: Preview) -> None:
-        page = self._pages[TABS.index(self.tab)]
-        with self._without_events():
-            if page is self._rows:
-                opened = self._opened
-                self._rows.show_failure(None if opened is None else opened.held_rows(self.version))
-            elif page is self._sql:
-                self._queries.answer = self._drawn = None
-                self._sql.show(self.statement, shown, self.plot, None, "")
-            elif page is self._partitions:
-                self._show_partitions(shown)
-            else:
-                page.value = f"{same_as(shown.line)}{shown.html}" if shown.line else ""
-
-    def _show_partitions(self, shown: Preview) -> None:
-        ranges = self._open_version().ranges() if self.table and shown.line else None
-        rows = None
-        if ranges and self.partition:
-            rows = _answer("", lambda: self._open_version().rows_of(self.partition))
-        self.partition_rows = rows
-        self._partitions.show(shown, ranges, self.partition, rows)
-
-    def _set_controls(self) -> None:
-        with self._without_events():
-            if self.table and self.table not in self._names:
-                self._names = self._model.tables()
-            self._choice.show(tuple((name, name) for name in self._names), self.table or None)
-            shown = (self._travel, self._error, self._tabs) if self.table else (self._error, self._empty)
-            self._right.children = shown
-            self._tabs.selected_index = TABS.index(self.tab)
-            labels = {} if self._opened is None else self._opened.labels
-            stops = tuple((label, number) for number, label in labels.items())
-            if len(stops) < 2:  # the front-end cannot draw a slider with a single stop
-                self._travel.children = (self._label,) if stops else ()
-                return
-            if self._slider.options != stops:
-                self._slider.options = stops
-                # Its handle stands below the bar of its version, whose middle is half a bar from the edge.
-                self._slider.layout = {"width": f"calc({100 - 100 / len(stops):.3f}% + 10px)", "margin": "0 auto"}
-            if self.version in labels:
-                self._slider.value = self.version
-            self._travel.children = (self._picture, self._slider, self._chosen)
+    def _select(self, **values: Any) -> None:
+        self.selection = {**self.selection, **values}
 
 
-def _answer(line: str, ask: Callable[[], Preview]) -> Preview:
-    """Return what a function returns; an error is returned as a preview that shows it."""
-    try:
-        return ask()
-    except Exception as error:  # noqa: BLE001 - every error is shown to the user
-        return Preview(line, alert(error), str(error))
+def first_columns(schema: Schema) -> list[str]:
+    """Return the columns that the grid shows first: keys before others, as many as it asks for."""
+    keys = [each.name for each in (*schema.row_keys, *schema.sort_keys)]
+    return [*keys, *(name for name in schema.names if name not in keys)][:FIRST_COLUMNS]
+
+
+def _methods(
+    notebook: Notebook, own: ExplorerAnswers, changes: ChangeAnswers, key_space: KeySpaceAnswers, sql: SqlAnswers
+) -> dict[str, Method]:
+    """Return what answers each request of the page."""
+    return {
+        "tables": own.tables,
+        "details": own.details,
+        "search": own.search,
+        "open": own.open,
+        "schema": own.schema,
+        "history": own.history,
+        "rows": own.rows,
+        "headers": own.headers,
+        "cube": own.cube,
+        "value": own.value,
+        "keep": own.keep,
+        "write": notebook.write_cell,
+        "changes": changes.changes,
+        "plan": changes.plan,
+        "act": changes.act,
+        "keyspace": key_space.keyspace,
+        "leaf": key_space.leaf,
+        "sql": sql.sql,
+        "page": sql.page,
+        "cell": sql.cell,
+        "complete": sql.complete,
+        "chart": sql.chart,
+    }

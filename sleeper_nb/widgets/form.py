@@ -11,8 +11,8 @@ import ipywidgets
 import traitlets
 
 from sleeper_nb.errors import InvalidInput, SleeperError
-from sleeper_nb.widgets.explorer_model import Preview
 from sleeper_nb.widgets.live import LiveWidget, alert, button
+from sleeper_nb.widgets.static_picture import StaticPicture
 from sleeper_nb.widgets.table_draft import ROLES, TYPES, ColumnDraft, TableDraft
 
 if TYPE_CHECKING:
@@ -143,8 +143,8 @@ class CreateForm(LiveWidget):
     def _show_error(self, error: str) -> None:
         self._messages.value = error
 
-    def _static(self) -> Preview:
-        return Preview("%sleeper create --form", f"<pre>{html.escape(self.cell)}</pre>", self.cell)
+    def _static(self) -> StaticPicture:
+        return StaticPicture(f"<pre>{html.escape(self.cell)}</pre>", self.cell)
 
 
 class _ColumnRow(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets ships no types

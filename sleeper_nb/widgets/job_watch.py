@@ -11,9 +11,9 @@ from IPython.display import DisplayHandle, display
 
 from sleeper_nb.progress import BackgroundJob
 from sleeper_nb.session.session_inspect import JobProgress
-from sleeper_nb.widgets.explorer_model import Preview
-from sleeper_nb.widgets.latest_work import Background, run_in_thread
-from sleeper_nb.widgets.live import LiveWidget, alert, button, static_bundle
+from sleeper_nb.widgets.live import LiveWidget, alert, button
+from sleeper_nb.widgets.request_lanes import Background, run_in_thread
+from sleeper_nb.widgets.static_picture import StaticPicture, static_bundle
 
 PAUSE = 0.5
 """Seconds between two reads of the jobs."""
@@ -128,9 +128,9 @@ class JobWatch(LiveWidget):
         if self.seen.running:
             self._background(self._follow)
 
-    def _static(self) -> Preview:
+    def _static(self) -> StaticPicture:
         grid = self.seen.grid()
-        return Preview(self._line, grid.html(), grid.text())
+        return StaticPicture(grid.html(), grid.text())
 
     def _show_error(self, error: str) -> None:
         self._error.value = error

@@ -19,23 +19,27 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.deletions import FILE_NUMBER, POSITION
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.sql_values import quoted_name
+from sleeper_nb.progress import Watch
 from sleeper_nb.report import Bytes, Grid, Report, counted, data_rows, values_of
 from sleeper_nb.tabular import as_dict
 from sleeper_nb.widgets.column_bars import (
     NAMED,
     ORDERED,
+    BarCube,
     Bars,
     ColumnSummary,
+    counts_of,
     ranges_between,
 )
 from sleeper_nb.widgets.key_blocks import KeyBlocks
 from sleeper_nb.widgets.row_grid_query import NESTED, ColumnFilter, GridQuery, literal, select
 from sleeper_nb.widgets.version_statement import (
     VersionStatement,
+    bar_number,
     counted_bars,
-    counts_of,
     least_and_greatest,
     most_frequent,
+    rows_of,
 )
 
 if TYPE_CHECKING:
@@ -58,6 +62,8 @@ _FAR: Final = 10_000
 """A page after so many sorted rows is found in the kept order of all of them."""
 _MOST_KEPT: Final = 4_000_000
 """Rows whose order is kept: 48 MB."""
+_MANY: Final = 100_000
+"""In so many rows and more, different values are estimated where they are not known."""
 _MOST_TIES: Final = 16
 """Of rows without places, so many columns decide the order of rows with the same keys."""
 
@@ -76,6 +82,8 @@ class GridPage(Report):
         How many rows there are; None when that is not known without reading all of a large version.
     source
         The table and version, and what was read of it.
+    reads
+        What was read alone: ``2/9 files``; empty when metadata had the answer.
     line
         The cell that runs the same query.
     """
@@ -84,6 +92,7 @@ class GridPage(Report):
     rows: pa.Table
     total: int | None
     source: str
+    reads: str
     line: str = field(compare=False)
 
     @property
@@ -141,6 +150,8 @@ class RowGridModel:
         self._counts: dict[tuple[Any, ...], int | None] = {}
         self._bars: dict[str, Bars | None] = {}
         self._of: dict[str, Sequence[int]] = {}
+        self._distinct: dict[str, int] = {}
+        self._ends: dict[str, tuple[Any, Any]] = {}
         self._order: _Order | None = None
 
     @cached_property
@@ -185,8 +196,8 @@ class RowGridModel:
     def _rows(self) -> int | None:
         return self._at.plan().rows if self._blocks is None else self._blocks.rows
 
-    def page(self, query: GridQuery) -> GridPage:
-        """Return the rows of a page; the last page, when there are fewer rows.
+    def page(self, query: GridQuery, watch: Watch) -> GridPage:
+        """Return the rows of a page; the last page, when there are fewer rows. The cancel of the work stops it.
 
         Raises
         ------
@@ -195,44 +206,74 @@ class RowGridModel:
         """
         query = query.checked_for(self.schema)
         query = replace(query, columns=query.columns or self.schema.names[:FIRST_COLUMNS])
-        total = self._total(query)
+        total = self._total(query, watch)
         if total is not None and query.first >= total:
             query = replace(query, first=max(0, total - 1) // query.rows * query.rows)
-        answer = self._page_answer(query, total)
+        answer = self._page_answer(query, total, watch)
         plan = next((each.plan for each in answer.sources), None)
         reads = "" if plan is None else str(Reads.of([plan]))
         of, all_of = len(query.columns or ()), len(self.schema.names)
         columns = f"{of:,} of {all_of:,} columns" if of < all_of else ""
         source = " · ".join(filter(None, (columns, f"{self._at.name} at {self._at.resolved}", reads)))
-        return GridPage(query, answer.to_arrow(), total, source, self.line(query))
+        return GridPage(query, rows_of(answer, watch), total, source, reads, self.line(query))
 
     def line(self, query: GridQuery) -> str:
-        """Return the cell that runs a query of rows, with all columns; the values are written in it."""
+        """Return the cell that runs a query of a page of rows, with all columns; the values are written in it."""
+        return f"%%sleeper sql --engine duckdb\n{self.statement(query, (query.rows, query.first))}"
+
+    def statement(self, query: GridQuery, page: tuple[int, int] | None = None) -> str:
+        """Return the SELECT of the rows that a query finds, in its order: all columns, and the values written in it.
+
+        Of a page: so many rows, after so many.
+        """
         table = f"{quoted_name(self._at.name)} VERSION AS OF {self._at.resolved.snapshot_id}"
         order = [*map(str, query.sorts), *(quoted_name(name) for name in self._keys_after(query))]
         conditions = query.conditions(self.schema, literal)
-        statement = select(table, "*", conditions, order, (query.rows, query.first))
-        return f"%%sleeper sql --engine duckdb\n{statement}"
+        return select(table, "*", conditions, order, page)
 
-    def summaries(self, names: Iterable[str], query: GridQuery) -> tuple[ColumnSummary, ...]:
+    def where(self, query: GridQuery) -> str:
+        """Return the filters of a query as one SQL condition with its values written in it; empty for none."""
+        return " AND ".join(query.conditions(self.schema, literal))
+
+    def summaries(self, names: Iterable[str], query: GridQuery, watch: Watch) -> tuple[ColumnSummary, ...]:
         """Return what the headers of some columns show of the rows that a query finds.
 
         The bars are those of all rows, so that they stay where they are when rows are filtered.
         """
         wanted = tuple(dict.fromkeys(replace(query, columns=tuple(names)).checked_for(self.schema).columns or ()))
-        self._find_bars([name for name in wanted if name not in self._bars])
+        self._find_bars([name for name in wanted if name not in self._bars], watch)
         unknown = [name for name in wanted if name not in self._of]
         if unknown and not query.is_all:
-            self._of |= {each.column.name: each.counts for each in self._counted(unknown, GridQuery())}
-        found = self._counted(wanted, query)
+            self._of |= {each.column.name: each.counts for each in self._counted(unknown, GridQuery(), watch)}
+        found = self._counted(wanted, query, watch)
         if query.is_all:
             self._of |= {each.column.name: each.counts for each in found}
         return tuple(replace(each, of=self._of[each.column.name]) for each in found)
 
-    def bars_of(self, name: str) -> Bars:
+    def cube(self, name: str, others: Iterable[str], query: GridQuery, watch: Watch) -> BarCube:
+        """Return the bars of other columns counted by the bars of one column, in the rows that a query finds.
+
+        One SELECT counts them, so that a brush over the bars of the column asks nothing more.
+        """
+        wanted = replace(query, columns=tuple(dict.fromkeys(each for each in others if each != name)))
+        names = wanted.checked_for(self.schema).columns or ()
+        brushed = self.bars_of(name, watch)
+        self._find_bars([each for each in names if each not in self._bars], watch)
+        asked = VersionStatement(self._at, watch)
+        parts = [f"{bar_number(brushed, asked)} AS bar", "count(*) AS found"]
+        for number, each in enumerate(names):
+            counts = counted_bars(self._bars[each], asked)
+            parts += [f"count({quoted_name(each)}) AS n{number}", f"{counts} AS c{number}"]
+        conditions = query.conditions(self.schema, asked.written)
+        answer = asked.read(f"{select(asked.table, ', '.join(parts), conditions)}\nGROUP BY bar")
+        found = {row[0]: row[1:] for row in zip(*map(values_of, answer.columns), strict=True) if row[0] is not None}
+        return BarCube.of(brushed, {each: self._bars[each] for each in names}, found)
+
+    def bars_of(self, name: str, watch: Watch) -> Bars:
         """Return the bars of a column; `InvalidInput` when it has none."""
         if name not in self._bars:
-            self._find_bars([replace(GridQuery(), columns=(name,)).checked_for(self.schema).columns[0]])  # type: ignore[index]
+            GridQuery((name,)).checked_for(self.schema)
+            self._find_bars([name], watch)
         bars = self._bars[name]
         if bars is None:
             raise InvalidInput(f"column {name!r} has no histogram", hint="type a filter instead")
@@ -245,75 +286,75 @@ class RowGridModel:
 
     # What is asked
 
-    def _total(self, query: GridQuery) -> int | None:
+    def _total(self, query: GridQuery, watch: Watch) -> int | None:
         known = query.filters, query.search.strip()
         if known not in self._counts:
-            self._counts[known] = self._count(query)
+            self._counts[known] = self._count(query, watch)
         return self._counts[known]
 
-    def _count(self, query: GridQuery) -> int | None:
+    def _count(self, query: GridQuery, watch: Watch) -> int | None:
         if query.is_all and (rows := self._rows) is not None:
             return rows
         if query.is_all and not self.is_quick:
             return None
-        asked = VersionStatement(self._at)
+        asked = VersionStatement(self._at, watch)
         conditions = query.conditions(self.schema, asked.written)
-        return int(self._answer(asked, select(asked.table, "count(*)", conditions))[0][0].as_py())
+        return int(asked.read(select(asked.table, "count(*)", conditions))[0][0].as_py())
 
-    def _page_answer(self, query: GridQuery, total: int | None) -> QueryResult:
+    def _page_answer(self, query: GridQuery, total: int | None, watch: Watch) -> QueryResult:
         """Return the rows of a page, not read yet."""
         if not self._has_places or (total is not None and total <= _SMALL):
-            return self._direct_page(query)
+            return self._direct_page(query, watch)
         is_far = query.first >= _FAR and total is not None and total <= _MOST_KEPT
         if is_far and not (query.is_all and not query.sorts):
-            answer = self._page_of(query, self._ordered(query))
+            answer = self._page_of(query, self._ordered(query, watch), watch)
         else:
-            answer = self._placed_page(query)
+            answer = self._placed_page(query, watch)
         # the numbers of files are those of a plan: they mean the same in another plan only if it has the same files
         plans = {each.plan.filenames for each in answer.sources if each.plan is not None}
         if is_far and self._order is not None:
             plans.add(self._order.filenames)
-        return answer if len(plans) <= 1 else self._direct_page(query)
+        return answer if len(plans) <= 1 else self._direct_page(query, watch)
 
-    def _direct_page(self, query: GridQuery) -> QueryResult:
-        asked = VersionStatement(self._at, self._has_places)
+    def _direct_page(self, query: GridQuery, watch: Watch) -> QueryResult:
+        asked = VersionStatement(self._at, watch, self._has_places)
         conditions, first = self._conditions(query, asked)
         what = ", ".join(map(quoted_name, query.columns or ()))
-        return self._run(asked, select(asked.table, what, conditions, self._in_order(query), (query.rows, first)))
+        return asked.run(select(asked.table, what, conditions, self._in_order(query), (query.rows, first)))
 
-    def _placed_page(self, query: GridQuery) -> QueryResult:
-        asked = VersionStatement(self._at, row_places=True)
+    def _placed_page(self, query: GridQuery, watch: Watch) -> QueryResult:
+        asked = VersionStatement(self._at, watch, row_places=True)
         conditions, first = self._conditions(query, asked)
         order = self._in_order(query)
         places = select(asked.table, ", ".join(_PLACES), conditions, order, (query.rows, first))
-        return self._run(asked, self._rows_at(query, asked, places, conditions))
+        return asked.run(self._rows_at(query, asked, places, conditions))
 
-    def _page_of(self, query: GridQuery, order: _Order) -> QueryResult:
-        asked = VersionStatement(self._at, row_places=True)
+    def _page_of(self, query: GridQuery, order: _Order, watch: Watch) -> QueryResult:
+        asked = VersionStatement(self._at, watch, row_places=True)
         rows = order.places.slice(query.first, query.rows)
         lists = (
             f"unnest(CAST({asked.parameter(rows[name].to_pylist())} AS BIGINT[])) AS {quoted_name(name)}"
             for name in (FILE_NUMBER, POSITION)
         )
         conditions = query.conditions(self.schema, asked.written)
-        return self._run(asked, self._rows_at(query, asked, f"SELECT {', '.join(lists)}", conditions))
+        return asked.run(self._rows_at(query, asked, f"SELECT {', '.join(lists)}", conditions))
 
     def _rows_at(self, query: GridQuery, asked: VersionStatement, places: str, conditions: list[str]) -> str:
         what = ", ".join(map(quoted_name, query.columns or ()))
         rows = f"{asked.table} SEMI JOIN page USING ({', '.join(_PLACES)})"
         return f"WITH page AS MATERIALIZED (\n{places})\n{select(rows, what, conditions, self._in_order(query))}"
 
-    def _ordered(self, query: GridQuery) -> _Order:
+    def _ordered(self, query: GridQuery, watch: Watch) -> _Order:
         """Return the places of all rows that a query finds, in its order; the last such order is kept."""
         of = query.sorts, query.filters, query.search.strip()
         if self._order is None or self._order.of != of:
             self._order = None
-            asked = VersionStatement(self._at, row_places=True)
+            asked = VersionStatement(self._at, watch, row_places=True)
             conditions = query.conditions(self.schema, asked.written)
             statement = select(asked.table, ", ".join(_PLACES), conditions, self._in_order(query))
-            answer = self._run(asked, statement)
+            answer = asked.run(statement)
             filenames = next((each.plan.filenames for each in answer.sources if each.plan is not None), ())
-            self._order = _Order(of, answer.to_arrow(), filenames)
+            self._order = _Order(of, rows_of(answer, watch), filenames)
         return self._order
 
     def _conditions(self, query: GridQuery, asked: VersionStatement) -> tuple[list[str], int]:
@@ -342,41 +383,53 @@ class RowGridModel:
         values = [quoted_name(each.name) for each in self.schema.values if each.type.name not in NESTED]
         return [*keys, *values[:_MOST_TIES]]
 
-    def _find_bars(self, names: Sequence[str]) -> None:
+    def _find_bars(self, names: Sequence[str], watch: Watch) -> None:
         """Find the bars of columns: least and greatest values, or the most frequent ones, of all rows."""
         fields = [self.fields[name] for name in names]
-        self._bars |= {each.name: None for each in fields}
+        found: dict[str, Bars | None] = {each.name: None for each in fields}
         ordered = [each for each in fields if each.type.name in ORDERED]
-        for name, ends in least_and_greatest(self._at, ordered).items():
-            self._bars[name] = ranges_between(self.fields[name], *ends)
+        ends = least_and_greatest(self._at, ordered, watch)
+        found |= {name: ranges_between(self.fields[name], *each) for name, each in ends.items()}
+        self._ends |= ends
         named = [each for each in fields if each.type.name in NAMED]
-        for name, values in most_frequent(self._at, named).items():
-            self._bars[name] = Bars(self.fields[name], values) if values else None
+        for name, frequent in most_frequent(self._at, named, watch).items():
+            found[name] = Bars(self.fields[name], frequent.values) if frequent.values else None
+            self._distinct[name] = frequent.distinct
+        self._bars |= found  # at once: another thread must not take a column for one without bars
 
-    def _counted(self, names: Sequence[str], query: GridQuery) -> list[ColumnSummary]:
+    def _counted(self, names: Sequence[str], query: GridQuery, watch: Watch) -> list[ColumnSummary]:
         """Count the bars and NULLs of columns in the rows that are found; all columns in one pass."""
         if not names:
             return []
-        asked = VersionStatement(self._at)
+        asked, is_exact = VersionStatement(self._at, watch), (self._rows or _MANY) < _MANY
         parts = ["count(*)"]
         for name in names:
-            parts += [f"count({quoted_name(name)})", counted_bars(self._bars[name], asked)]
+            parts += [f"count({quoted_name(name)})", self._distinct_of(name, query, is_exact=is_exact)]
+            parts.append(counted_bars(self._bars[name], asked))
         conditions = query.conditions(self.schema, asked.written)
         what = ", ".join(f"{part} AS c{number}" for number, part in enumerate(parts))
-        answer = self._answer(asked, select(asked.table, what, conditions))
+        answer = asked.read(select(asked.table, what, conditions))
         rows, *found = (values_of(each)[0] for each in answer.columns)
         summaries = []
-        for name, known, histogram in zip(names, found[::2], found[1::2], strict=True):
+        for name, known, distinct, histogram in zip(names, found[::3], found[1::3], found[2::3], strict=True):
             bars = self._bars[name]
             counts = counts_of(bars, histogram)
-            summaries.append(ColumnSummary(self.fields[name], bars, rows, rows - known, counts))
+            exact = is_exact or (query.is_all and name in self._distinct)
+            most = None if distinct is None else min(distinct, known)  # an estimate can be greater
+            found_ends = self._ends.get(name)
+            summaries.append(
+                ColumnSummary(self.fields[name], bars, rows, rows - known, counts, (), most, exact, found_ends)
+            )
         return summaries
 
-    def _answer(self, asked: VersionStatement, statement: str) -> pa.Table:
-        return self._run(asked, statement).to_arrow()
-
-    def _run(self, asked: VersionStatement, statement: str) -> QueryResult:
-        return asked.run(statement)
+    def _distinct_of(self, name: str, query: GridQuery, *, is_exact: bool) -> str:
+        """Return what counts the different values of a column, in SQL; the number where it is known."""
+        if self.fields[name].type.name in NESTED:
+            return "NULL"
+        if query.is_all and name in self._distinct:
+            return str(self._distinct[name])
+        column = quoted_name(name)
+        return f"count(DISTINCT {column})" if is_exact else f"approx_count_distinct({column})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.constants import constant
+from sleeper_nb.model.keys import parse_key
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.report import MOST_SHOWN
@@ -70,6 +71,18 @@ class ColumnFilter:
             return cls(column.name, *found, typed)
         values = tuple(_value(column, each) for each in text.removeprefix("=").split(","))
         return cls(column.name, "in", values, typed)
+
+    @classmethod
+    def of_keys(cls, column: Field, low: str | None, high: str | None) -> ColumnFilter:
+        """Return the filter of the keys of a partition, from `low` to before `high`, as `written_key` writes them.
+
+        Raises
+        ------
+        InvalidInput
+            When the row key has no such value.
+        """
+        ends = tuple(None if end is None else parse_key(column, end) for end in (low, high))
+        return cls(column.name, "below", ends)
 
     def condition(self, column: Field, written: Written) -> str:
         """Return the condition in SQL."""

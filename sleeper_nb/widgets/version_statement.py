@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from sleeper_nb.model.schema import Field
 from sleeper_nb.model.sql_values import duckdb_type, quoted_name
+from sleeper_nb.progress import Watch
 from sleeper_nb.report import values_of
 from sleeper_nb.widgets.column_bars import TOP_VALUES, Bars
 from sleeper_nb.widgets.row_grid_query import select
@@ -19,10 +23,20 @@ _Ends = tuple[Any, Any]
 
 
 class VersionStatement:
-    """A statement that is being written: its table, and the values of its parameters."""
+    """A statement that is being written: its table, and the values of its parameters.
 
-    def __init__(self, at: TableAt, row_places: bool = False) -> None:
-        self._at, self._row_places = at, row_places
+    Parameters
+    ----------
+    at
+        The version that it reads.
+    watch
+        The work that runs it; its cancel stops the statement.
+    row_places
+        As `TableAt.sql` takes it.
+    """
+
+    def __init__(self, at: TableAt, watch: Watch, row_places: bool = False) -> None:
+        self._at, self._watch, self._row_places = at, watch, row_places
         self.values: dict[str, Any] = {}
 
     @property
@@ -44,39 +58,64 @@ class VersionStatement:
         """Return the rows of the statement, on DuckDB, not read yet."""
         return self._at.sql(statement, self.values, row_places=self._row_places)
 
+    def read(self, statement: str) -> pa.Table:
+        """Return the rows of the statement, on DuckDB."""
+        return rows_of(self.run(statement), self._watch)
+
+
+def rows_of(result: QueryResult, watch: Watch) -> pa.Table:
+    """Read all rows of a result; the cancel of the work that reads them stops it.
+
+    Raises
+    ------
+    Cancelled
+        When the work was cancelled.
+    """
+    with watch.stopping(result.cancel):
+        return result.to_arrow()
+
 
 def type_of(column: Field) -> str:
     """Return DuckDB's type for values that are compared with a column; those of 32 bits as doubles, which hold them."""
     return "DOUBLE" if column.type.name == "float" else duckdb_type(column.type)
 
 
-def least_and_greatest(at: TableAt, fields: Sequence[Field]) -> dict[str, _Ends]:
+def least_and_greatest(at: TableAt, fields: Sequence[Field], watch: Watch) -> dict[str, _Ends]:
     """Return the least and the greatest value of columns whose bars are ranges; of none, where all are NULL.
 
     Dates and times that Python does not have are left out too.
     """
     if not fields:
         return {}
-    asked = VersionStatement(at)
-    found = asked.run(select(asked.table, ", ".join(map(_ends, fields)), [])).to_arrow()
+    asked = VersionStatement(at, watch)
+    found = asked.read(select(asked.table, ", ".join(map(_ends, fields)), []))
     values = [values_of(each)[0] for each in found.columns]
     pairs = zip(fields, values[::2], values[1::2], strict=True)
     return {each.name: (low, high) for each, low, high in pairs if low is not None and not isinstance(low, str)}
 
 
-def most_frequent(at: TableAt, fields: Sequence[Field]) -> dict[str, tuple[Any, ...]]:
-    """Return the most frequent values of columns whose bars are values, the most frequent first."""
+@dataclass(frozen=True, slots=True)
+class FrequentValues:
+    """The most frequent values of a column, the most frequent first, and how many distinct values it has."""
+
+    values: tuple[Any, ...]
+    distinct: int
+
+
+def most_frequent(at: TableAt, fields: Sequence[Field], watch: Watch) -> dict[str, FrequentValues]:
+    """Return the most frequent values of columns whose bars are values."""
     if not fields:
         return {}
-    asked = VersionStatement(at)
+    asked = VersionStatement(at, watch)
     tops = (_top_values(each, number, asked) for number, each in enumerate(fields))
-    found = asked.run("\nUNION ALL\n".join(tops)).to_arrow()
+    found = asked.read("\nUNION ALL\n".join(tops))
     numbered = list(zip(*map(values_of, found.columns), strict=True))
-    values = {}
+    frequent = {}
     for number, each in enumerate(fields):
-        texts = [text for at, text in numbered if at == number]
-        values[each.name] = tuple(text == "true" if each.type.name == "boolean" else text for text in texts)
-    return values
+        top = [(text, distinct) for at, text, distinct in numbered if at == number]
+        values = tuple(text == "true" if each.type.name == "boolean" else text for text, _ in top)
+        frequent[each.name] = FrequentValues(values, top[0][1] if top else 0)
+    return frequent
 
 
 def counted_bars(bars: Bars | None, asked: VersionStatement, values: str | None = None) -> str:
@@ -93,10 +132,14 @@ def counted_bars(bars: Bars | None, asked: VersionStatement, values: str | None 
     return f"histogram(nullif(list_position({marks}, {name}), 0), {numbers})"
 
 
-def counts_of(bars: Bars | None, counted: Sequence[tuple[Any, int]] | None) -> list[int]:
-    """Return the count of each bar, of the answer to `counted_bars`."""
-    width = 0 if bars is None else len(bars.marks)
-    return [count for _, count in counted or ()][:width] or [0] * width
+def bar_number(bars: Bars, asked: VersionStatement) -> str:
+    """Return the number of the bar of each row, in SQL, from 0; NULL and others for rows without one."""
+    name = quoted_name(bars.column.name)
+    if bars.are_ranges:
+        kind = type_of(bars.column)
+        return " + ".join(f"CAST({name} > CAST({asked.parameter(each)} AS {kind}) AS INTEGER)" for each in bars.marks)
+    marks = f"CAST({asked.parameter(list(bars.marks))} AS {type_of(bars.column)}[])"
+    return f"list_position({marks}, {name}) - 1"
 
 
 def _ends(column: Field) -> str:
@@ -109,4 +152,5 @@ def _ends(column: Field) -> str:
 def _top_values(column: Field, number: int, asked: VersionStatement) -> str:
     name = quoted_name(column.name)
     counts = f"SELECT {name} AS v, count(*) AS n FROM {asked.table} WHERE {name} IS NOT NULL GROUP BY {name}"  # noqa: S608
-    return f"(SELECT {number}, CAST(v AS VARCHAR) FROM ({counts}) ORDER BY n DESC, v LIMIT {TOP_VALUES})"  # noqa: S608
+    top = "CAST(v AS VARCHAR), count(*) OVER ()"
+    return f"(SELECT {number}, {top} FROM ({counts}) ORDER BY n DESC, v LIMIT {TOP_VALUES})"  # noqa: S608

@@ -81,7 +81,7 @@ def test_not_null_needs_rows_without_null(table):
     table.ingest([{"id": "z", "n": 3}])
     table.maintenance.compact("all", engine="local")
     assert table.scan(["n"]).to_arrow()["n"].to_pylist() == [1, 2, 3]
-    assert table.check(deep=True).findings == ()
+    assert table.maintenance.check(deep=True).findings == ()
     table.alter(not_null={"n": False})
     table.ingest([{"id": "zz"}])
     refused(lambda: table.alter(not_null={"n": True}), InvalidInput, "id = 'zz'")

@@ -281,7 +281,7 @@ def an_altered_table(session: sl.Session, kind: str) -> sl.Table:
 def rows_in(folder: Path) -> list[dict[str, Any]]:
     with sl.connect(folder) as session:
         table = session.table("trips")
-        assert table.check(deep=True).ok
+        assert table.maintenance.check(deep=True).ok
         return sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["city"])
 
 
@@ -296,7 +296,7 @@ def test_a_schema_file_that_only_the_log_replaces_is_found_and_written_again(tmp
     with sl.connect(tmp_path) as session:
         table = session.table("trips")
         for deep in (False, True):
-            (finding,) = table.check(deep=deep).findings
+            (finding,) = table.maintenance.check(deep=deep).findings
             assert (finding.kind, finding.where) == ("schema file", "snapshots 3–4")
             assert paths.schema(2) in finding.what
             assert "a checkpoint or a migration writes the file again" in finding.means
@@ -313,7 +313,7 @@ def test_schemas_of_older_versions_are_written_again_too(tmp_path: Path):
         table = an_altered_table(session, LOG)
         table.alter(comments={"tip": "in cash"})
         table._store.storage.delete(paths.schema(2))
-        assert [each.where for each in table.check().findings] == ["snapshots 3–4"]
+        assert [each.where for each in table.maintenance.check().findings] == ["snapshots 3–4"]
         session.admin.migrate("trips", S3)
     assert rows_in(tmp_path) == ALTERED
 

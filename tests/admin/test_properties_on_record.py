@@ -75,10 +75,10 @@ def test_a_line_that_was_taken_out_by_hand_changes_no_answer_and_is_told(session
     assert session.sql("SELECT visits FROM t", engine="duckdb").to_arrow()["visits"].to_pylist() == [3]
     table.maintenance.compact("all")
     assert visits(table) == [3]
-    for said in (repr(table), repr(table.status()), repr(table.check())):
+    for said in (repr(table), repr(table.inspect.status()), repr(table.maintenance.check())):
         assert f"does not set {AGGREGATIONS}" in said
         assert str(file_of(session)) in said
-    assert not table.check().ok
+    assert not table.maintenance.check().ok
     table.ingest(ROWS)
     assert any("the value in effect is sum(visits)" in line for line in lines.lines)
     assert visits(table) == [4]
@@ -113,14 +113,14 @@ def test_a_change_by_command_is_a_version_and_older_ones_keep_their_answers(sess
     assert (visits(table), visits(table, 5), visits(table, 4)) == ([1, 1, 1], [1], [3])
     assert table.changes(4, 5).rows().to_arrow().num_rows == 2  # 3 gave way to 1
     assert (table.diff(5, 6).rows.added, table.diff(5, 6).rows.removed) == (2, 0)
-    assert table.check(deep=True).ok
+    assert table.maintenance.check(deep=True).ok
     table.rollback(4)
     assert visits(table) == [1, 1, 1]  # rows are those of then; properties stay
     table.maintenance.expire(dry_run=False, num_retained_min=1, num_retained_max=1)
     assert visits(table, "savepoint.summed") == [3]
     table.set_properties({"snapshot.time-retained": "3 d"})
     assert table.history()[0].id == 6  # it changes no answer, so it makes no version
-    assert table.check().ok
+    assert table.maintenance.check().ok
 
 
 def test_accepting_an_edited_file_makes_it_count_from_then_on(session: sl.Session):
@@ -131,7 +131,7 @@ def test_accepting_an_edited_file_makes_it_count_from_then_on(session: sl.Sessio
     taken = session.table("t").accept_properties()
     assert {AGGREGATIONS, "snapshot.time-retained"} <= {each.name for each in taken}
     table = session.table("t")
-    assert (visits(table), visits(table, 4), table.check().findings) == ([1], [3], ())
+    assert (visits(table), visits(table, 4), table.maintenance.check().findings) == ([1], [3], ())
 
 
 def test_a_setting_that_was_edited_by_hand_counts_and_is_told_until_it_is_accepted(session: sl.Session):
@@ -140,12 +140,12 @@ def test_a_setting_that_was_edited_by_hand_counts_and_is_told_until_it_is_accept
         stream.write("snapshot.time-retained=3 d\n")
     table = session.table("t")
     assert table.at().properties.text("snapshot.time-retained") == "3 d"
-    (finding,) = table.check().findings
+    (finding,) = table.maintenance.check().findings
     assert "was changed by hand" in finding.what
     table.set_properties({"snapshot.num-retained.min": "3"})
-    assert not table.check().ok
+    assert not table.maintenance.check().ok
     table.accept_properties()
-    assert table.check().ok
+    assert table.maintenance.check().ok
 
 
 def test_a_schema_that_waits_is_told_with_the_files_path(session: sl.Session, lines: Lines):
@@ -157,7 +157,7 @@ def test_a_schema_that_waits_is_told_with_the_files_path(session: sl.Session, li
         stream.write(f"{TABLE_SCHEMA}={new}\n")
     table = session.table("t")
     table.ingest(ROWS)
-    for said in (repr(table), repr(table.status()), repr(table.check()), *lines.lines):
+    for said in (repr(table), repr(table.inspect.status()), repr(table.maintenance.check()), *lines.lines):
         assert f"{path} has another {TABLE_SCHEMA} than the table" in said
         assert f"properties t --unset {TABLE_SCHEMA}" in said
         assert "Only reinitialising takes the schema of the file; it deletes all rows" in said
@@ -165,7 +165,7 @@ def test_a_schema_that_waits_is_told_with_the_files_path(session: sl.Session, li
     table.set_properties({TABLE_SCHEMA: None})
     assert f"{TABLE_SCHEMA}={schema_line(SCHEMA)}" in path.read_text().splitlines()
     table.accept_properties()
-    assert table.check().ok
+    assert table.maintenance.check().ok
     assert visits(table) == [4]
 
 
@@ -180,7 +180,7 @@ def test_settings_of_a_commit_count_before_their_file_can_be_written(session: sl
         assert (visits(opened), opened.at().properties.text("snapshot.time-retained")) == ([2], "3 d")
         assert [each.operation for each in opened.history()[:2]] == ["alter", "properties"]
         assert file_of(session).read_text() == before
-    assert session.table("t").status().notes == ()
+    assert session.table("t").inspect.status().notes == ()
     assert "snapshot.time-retained=3 d" in file_of(session).read_text()
     assert "each day" in file_of(session).read_text()
 
@@ -199,13 +199,13 @@ def test_every_flip_of_a_properties_file_is_found_and_no_answer_changes(session:
     for at in flips(file_of(session)):
         try:
             table = session.table("t")
-            notes = table.status().notes
+            notes = table.inspect.status().notes
         except SleeperError as error:
             found.append("table-" in error.message)
         else:
             found.append(bool(notes))
             if at % 40 == 0:
-                assert not table.check().ok
+                assert not table.maintenance.check().ok
                 assert visits(table) == [3]
     assert all(found)
     assert len(found) == file_of(session).stat().st_size
@@ -218,7 +218,7 @@ def test_migration_and_alteration_write_the_file_themselves(session: sl.Session)
     session.table("t").set_properties({AGGREGATIONS: None})
     table = session.table("t")
     table.alter(add_columns={"note": "string?"})
-    assert session.table("t").check(deep=True).ok
+    assert session.table("t").maintenance.check(deep=True).ok
     assert visits(session.table("t"), 4) == [3]
 
 
@@ -300,8 +300,8 @@ def test_a_file_whose_checksum_cannot_be_recorded_stays_as_it_was_or_counts(sess
     with contextlib.suppress(StorageError):
         failing.change(table_id, {"snapshot.time-retained": "3 d"})
     assert session.table("t").at().properties.text("snapshot.time-retained") == ("7 d" if fails_at == 1 else "3 d")
-    assert session.table("t").check().ok
+    assert session.table("t").maintenance.check().ok
     session.table("t").set_properties({"snapshot.time-retained": "4 d"})
-    assert session.table("t").check().ok
+    assert session.table("t").maintenance.check().ok
     file_of(session).write_text(file_of(session).read_text() + "# by hand\n")
-    assert not session.table("t").check().ok
+    assert not session.table("t").maintenance.check().ok

@@ -65,7 +65,7 @@ def test_every_reader_reads_older_files_with_the_wider_types(table: sl.Table):
     table.maintenance.compact("all")
     assert len(table.inspect.files()) == 1
     read(table, EXPECTED)
-    assert table.check(deep=True).findings == ()
+    assert table.maintenance.check(deep=True).findings == ()
 
 
 def test_older_versions_keep_their_types_and_are_compared_with_the_wider_ones(table: sl.Table):

@@ -54,6 +54,13 @@ def expect(place: Any) -> Any:
     return wait_for(place)
 
 
+def keep_shot(page: Any, name: str) -> None:
+    """Keep a picture of a page for people, in the folder ``shots`` or the one that ``SLEEPER_SHOTS`` names."""
+    folder = Path(os.environ.get("SLEEPER_SHOTS") or Path(__file__).parents[2] / "shots")
+    folder.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=folder / f"{name.lower().replace(' ', '-')}.png")
+
+
 @dataclass(frozen=True)
 class Server:
     """A running JupyterLab: its address, its token and the folder that it shows."""
@@ -181,13 +188,12 @@ class Lab:
 
     def look(self, name: str, widget: Any = None) -> None:
         """Hold that a widget, the last when none is said, can be read and its controls have names; keep a picture."""
-        widget = widget or self.page.locator(".sleeper-live").last
+        widget = widget or self.page.locator(".sleeper-live, .sx").last
         self.shot(name, widget)
         wrong = hard_to_read(widget) + nameless(widget)
         assert not wrong, f"{name} in {self.theme}: {wrong}"
 
     def shot(self, name: str, widget: Any) -> None:
-        """Keep a picture of the page, scrolled to the widget, when ``SLEEPER_SHOTS`` names a folder."""
-        if folder := os.environ.get("SLEEPER_SHOTS"):
-            widget.evaluate("e => e.scrollIntoView()")
-            self.page.screenshot(path=Path(folder) / f"{name}-{self.theme.lower()}.png")
+        """Keep a picture of the page, scrolled to the widget."""
+        widget.evaluate("e => e.scrollIntoView()")
+        keep_shot(self.page, f"{name}-{self.theme}")

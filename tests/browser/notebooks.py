@@ -33,6 +33,17 @@ flights.maintenance.compact("all", engine="local")
 session.create_table("airports", sl.Schema(row_keys={"faa": "string"}, values={"name": "string"}))
 """
 
+BAD_LOAD = """
+flights.update({"dep_delay": "-dep_delay", "note": "'<b>wrong</b>'"}, "carrier = 'UA' AND flight < 180")
+flights.delete("flight = 110")
+flights.ingest([{"carrier": "ZZ", "flight": i, "origin": "LGA", "dep_delay": 9000.0 + i, "note": None}
+                for i in range(800)])
+x = timeline(session, "flights")
+x.before = 9
+x
+"""
+"""Three more versions of that table, of which the last is wrong, compared with version 9."""
+
 SLOW = """
 import json, os
 from pathlib import Path

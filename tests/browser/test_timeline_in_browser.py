@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import nbformat
 import pytest
+from sleeper_nb.widgets.timeline_widget import Timeline
 
 import sleeper_nb as sl
 from sleeper_nb.widgets.live import static_bundle
-from sleeper_nb.widgets.timeline_widget import Timeline
 from tests.browser.lab import expect
 from tests.browser.notebooks import SETUP, notebook_of
 

@@ -125,7 +125,7 @@ def test_every_query_gives_the_plain_models_rows_before_and_after_compaction(
                 for found in (some.to_arrow(), some.to_duckdb().to_arrow_table()):
                     assert sorted(zip(*found.to_pydict().values(), strict=True)) == wanted
                 table.maintenance.compact(strategy="all", engine="local")
-        assert table.check(deep=True).findings == ()
+        assert table.maintenance.check(deep=True).findings == ()
         assert plain(duckdb_rows(session)) == plain(model)
 
 
@@ -207,7 +207,7 @@ def test_spark_gives_the_plain_models_rows_before_and_after_its_compaction(
                 each["n"] for each in model if each["visits"] > 1 and each["page"] == "é"
             )
             table.maintenance.compact(strategy="all", engine="spark")
-        assert table.check(deep=True).findings == ()
+        assert table.maintenance.check(deep=True).findings == ()
 
 
 @pytest.mark.spark

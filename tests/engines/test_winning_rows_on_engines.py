@@ -79,7 +79,7 @@ def test_queries_and_compactions_in_any_order_give_the_models_rows(
         for version, before in versions.items():
             assert plain(table.at(version).scan().to_arrow().to_pylist()) == before
             assert plain(duckdb_rows(session, f"select * from t version as of {version}")) == before
-        assert table.check(deep=True).findings == ()
+        assert table.maintenance.check(deep=True).findings == ()
 
 
 def person(id_: str, changed_at: int, name: str | None = None, **others: Any) -> dict[str, Any]:

@@ -223,10 +223,10 @@ def test_each_face_shows_the_line_that_is_typed_there(warehouse, shell, capsys, 
 def test_a_report_names_actions_as_its_face_types_them(warehouse, shell, capsys):
     with sleeper_nb.connect(warehouse / "w") as session:
         table = session.table("trips")
-        assert "table.maintenance.online(): it is offline" in repr(table.status())
+        assert "table.maintenance.online(): it is offline" in repr(table.inspect.status())
         table.set_properties({"snapshot.num-retained.max": "1", "snapshot.num-retained.min": "1"})
         assert "nothing was changed; dry_run=False does it" in repr(table.maintenance.expire())
-        assert "prefix" not in table.status().to_dict()
+        assert "prefix" not in table.inspect.status().to_dict()
     shell.run_line_magic("sleeper", "use ./w")
     assert "%sleeper online trips: it is offline" in repr(shell.run_line_magic("sleeper", "status trips"))
     assert "nothing was changed; --force does it" in repr(shell.run_line_magic("sleeper", "expire trips"))

@@ -133,8 +133,8 @@ def all_reads(session):
     assert session.sql("SELECT count(*) AS n FROM trips", engine="duckdb").to_arrow()["n"].to_pylist() == [2]
     assert [each.name for each in session.tables()] == ["trips"]
     assert table.history()
-    assert table.status()
-    assert table.check().ok
+    assert table.inspect.status()
+    assert table.maintenance.check().ok
     lazy = table.scan(version=2).to_dataset()  # an old version is held by a lease, which a reader cannot take
     assert lazy.to_table().num_rows == 2
 

@@ -76,6 +76,6 @@ def test_the_first_rows_of_the_grid_do_not_wait_for_pandas(tmp_path):
         "import sleeper_nb as sl",
         "from sleeper_nb.widgets import explore",
         f"session = sl.connect({str(tmp_path / 'w')!r})",
-        "assert '2026-01-31 10:00:00 UTC' in explore(session, 't').preview.text",
+        "assert '2026-01-31 10:00:00 UTC' in str(explore(session, 't').start)",
     )
     assert not loaded("\n".join(lines)) & {"pandas", "polars", "pyspark", "altair"}

@@ -1,3 +1,4 @@
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -69,3 +70,25 @@ def test_kept_warehouses_are_in_no_package():
     assert targets["wheel"]["packages"] == ["sleeper_nb", "magics"]
     assert all((ROOT / place).exists() for place in targets["wheel"]["force-include"])
     assert "tests/data" in targets["sdist"]["exclude"]
+
+
+def test_the_front_end_is_in_the_wheel_and_its_sources_are_not():
+    targets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+    assert not [place for place in targets["wheel"]["force-include"] if place.startswith("frontend")]
+    build = (ROOT / "frontend" / "build.mjs").read_text()
+    assert 'new URL("../sleeper_nb/widgets/static/", import.meta.url)' in build
+    ignored = (ROOT / ".gitignore").read_text().split()
+    assert "node_modules/" in ignored
+    # hatchling leaves out what git ignores
+    assert not [line for line in ignored if "static" in line or line.endswith((".js", ".css"))]
+
+
+def test_packages_of_the_front_end_are_pinned_and_no_registry_is_named():
+    package = json.loads((ROOT / "frontend" / "package.json").read_text())
+    pinned = package["dependencies"] | package["devDependencies"]
+    assert {name: version for name, version in pinned.items() if not re.fullmatch(r"\d+\.\d+\.\d+", version)} == {}
+    lock = json.loads((ROOT / "frontend" / "package-lock.json").read_text())["packages"]
+    optional = {name for each in lock.values() for name in each.get("optionalDependencies", ())}
+    assert {name for name in optional if not any(path.endswith(f"node_modules/{name}") for path in lock)} == set()
+    assert [path for path, each in lock.items() if path and ("resolved" in each or "integrity" not in each)] == []
+    assert "omit-lockfile-registry-resolved=true" in (ROOT / "frontend" / ".npmrc").read_text()

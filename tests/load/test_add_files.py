@@ -203,7 +203,7 @@ def test_unsorted_files_are_copied_when_asked(session, lake):
     assert "copy=True" in error.value.hint
     table.add_files(lake / "c.parquet", copy=True)
     assert content(table) == expected(rows())
-    assert table.check(deep=True).ok
+    assert table.maintenance.check(deep=True).ok
 
 
 def test_a_folder_must_be_allowed_now_and_later(tmp_path, lake):
@@ -222,7 +222,7 @@ def test_a_folder_must_be_allowed_now_and_later(tmp_path, lake):
         ):
             with pytest.raises(NotAllowed):
                 read()
-        assert "was not checked" in repr(session.table("t").check())
+        assert "was not checked" in repr(session.table("t").maintenance.check())
 
 
 def test_a_link_does_not_lead_out_of_an_allowed_folder(tmp_path, session, lake):
@@ -252,7 +252,7 @@ def test_a_file_that_was_changed_is_noticed(session, lake, damage):
         with pytest.raises(NotFound if damage == "gone" else StorageError, match=r"a\.parquet"):
             read()
     for deep in (False, True):
-        report = table.check(deep=deep)
+        report = table.maintenance.check(deep=deep)
         assert not report.ok
         assert "a.parquet" in repr(report)
 
@@ -261,7 +261,7 @@ def test_check_export_and_diff_read_them(session, lake, tmp_path):
     table = session.table("t")
     before = table.at().resolved.snapshot_id
     added = table.add_files(lake)
-    assert table.check(deep=True).ok
+    assert table.maintenance.check(deep=True).ok
     table.scan().export(tmp_path / "all.parquet")
     assert expected(pq.read_table(tmp_path / "all.parquet").cast(ARROW)) == expected(rows(), rows(100))
     assert table.changes(before, added.snapshot_id).count().added == 200
@@ -366,7 +366,7 @@ def test_files_of_other_writers_are_read_by_all(session, lake, tmp_path):
     assert content(table) == expected(rows(200), rows(300))
     found = session.sql("select * from t", engine="duckdb").to_arrow().cast(ARROW)
     assert expected(found) == expected(rows(200), rows(300))
-    assert table.check(deep=True).ok
+    assert table.maintenance.check(deep=True).ok
     table.maintenance.split(threshold=40)
     assert content(table) == expected(rows(200), rows(300))
     table.maintenance.compact("all", engine="local")
@@ -628,7 +628,7 @@ def test_moved_files_are_files_of_the_table_without_a_copy(session, lake):
     assert files_in(lake) == []
     assert {Path(table._store.storage.locate(path)).stat().st_ino for path in own_files(table)} == inodes
     assert sorted(set(table._store.load().files.active["filename"].to_pylist())) == own_files(table)
-    assert not table.check(deep=True).findings
+    assert not table.maintenance.check(deep=True).findings
     assert not table._store.load().files.active["checksum"].null_count
 
 
@@ -689,7 +689,7 @@ def test_a_move_that_was_killed_after_its_commit_is_finished_by_the_next(session
     table.add_files(lake, move=True)
     assert files_in(lake) == []
     assert content(table) == expected(rows(), rows(100), rows(200))
-    assert not table.check(deep=True).findings
+    assert not table.maintenance.check(deep=True).findings
 
 
 def test_a_sweep_meanwhile_spares_files_that_are_being_moved(session, lake, monkeypatch):
@@ -709,7 +709,7 @@ def test_a_sweep_meanwhile_spares_files_that_are_being_moved(session, lake, monk
     assert content(table) == expected(rows(), rows(100))
     assert not table.maintenance.sweep_orphans(dry_run=False).files
     assert all(Path(table._store.storage.locate(path)).stat().st_mtime > 1 for path in own_files(table))
-    assert table.check(deep=True).ok
+    assert table.maintenance.check(deep=True).ok
 
 
 def test_an_old_name_that_cannot_be_deleted_is_reported(session, lake, monkeypatch):
@@ -775,4 +775,4 @@ def test_a_move_follows_a_split_meanwhile(session, lake, monkeypatch):
     monkeypatch.setattr(type(table._store), "commit", split_first)
     table.add_files(lake, move=True)
     assert content(table) == expected(rows(), rows(100), rows(500))
-    assert not table.check(deep=True).findings
+    assert not table.maintenance.check(deep=True).findings

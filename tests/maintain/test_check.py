@@ -429,11 +429,11 @@ def test_a_table_tells_its_check_with_its_name(tmp_path: Path):
     with sl.connect(tmp_path, clock=ManualClock()) as session:
         trips = session.create_table("trips", sl.Schema({"city": "string"}, {}, {}))
         trips.ingest([{"city": "rome"}])
-        report = trips.check(deep=True)
+        report = trips.maintenance.check(deep=True)
         assert repr(report).startswith("check of trips at snapshot 2: all is well")
         assert report.to_dict()["findings"] == ()
         next(tmp_path.glob("default/*/data/*/*.parquet")).unlink()
-        bad = trips.check()
+        bad = trips.maintenance.check()
         assert not bad.ok
         assert "1 thing wrong" in repr(bad)
         assert "is not there" in bad._repr_html_()
@@ -444,7 +444,7 @@ def test_a_table_tells_its_check_with_its_name(tmp_path: Path):
         connection.execute("DELETE FROM snapshots WHERE id = 2")
     connection.close()
     with sl.connect(tmp_path) as session:
-        assert [finding.kind for finding in session.table("trips").check().findings] == ["current"]
+        assert [finding.kind for finding in session.table("trips").maintenance.check().findings] == ["current"]
 
 
 @pytest.mark.parametrize("place", ["statestore/", "data/"])

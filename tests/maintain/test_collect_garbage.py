@@ -183,6 +183,6 @@ def test_a_file_that_the_current_version_uses_is_not_counted_as_kept_back(tmp_pa
         table = session.create_table("t", sl.Schema({"k": "int"}, {}, {}))
         table.ingest([{"k": k} for k in range(100)])
         table.maintenance.split(threshold=10)
-        assert table.maintenance.collect_garbage(dry_run=dry_run).held == table.status().waiting_files == 0
+        assert table.maintenance.collect_garbage(dry_run=dry_run).held == table.inspect.status().waiting_files == 0
         table.maintenance.compact(strategy="all")
-        assert table.maintenance.collect_garbage(dry_run=dry_run).held == table.status().waiting_files == 1
+        assert table.maintenance.collect_garbage(dry_run=dry_run).held == table.inspect.status().waiting_files == 1

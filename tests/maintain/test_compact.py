@@ -281,16 +281,16 @@ def test_what_finds_nothing_to_merge_because_of_claims_says_so(tmp_path: Path):
         for report in (
             trips.maintenance.compact("all"),
             trips.maintenance.compact("all", dry_run=True),
-            trips.status(),
+            trips.inspect.status(),
             trips.maintain(),
         ):
             assert said in repr(report)
-        assert "nothing to do until the claims" in repr(trips.status())
+        assert "nothing to do until the claims" in repr(trips.inspect.status())
         assert not trips.maintain(dry_run=True).due
         assert [one.id for one in trips.inspect.jobs("running")] == ["lost"]
         clock.advance(CLAIM_TIME)
         assert [one.id for one in trips.inspect.jobs("failed")] == ["lost"]
-        assert said not in repr(trips.status())
+        assert said not in repr(trips.inspect.status())
         done = trips.maintenance.compact("all")
         assert len(done.jobs) == 1
         assert "claimed" not in repr(done)

@@ -91,8 +91,12 @@ def test_every_place_says_one_file(shared: sl.Table):
     )
     assert list(asked.to_dict().values()) == [[1], [size], [8], [0], [0]]
     assert (shared.to_dict()["files"], shared.to_dict()["bytes"]) == (1, size)
-    assert (shared.status().files, shared.status().references, shared.status().bytes) == (1, 8, size)
-    assert "1 file (8 references)" in repr(shared.status())
+    assert (shared.inspect.status().files, shared.inspect.status().references, shared.inspect.status().bytes) == (
+        1,
+        8,
+        size,
+    )
+    assert "1 file (8 references)" in repr(shared.inspect.status())
     assert "1 of 1" in repr(shared.scan().plan()) or "1/1 files" in repr(shared.scan())
     listing = shared.inspect.files()
     assert "8 references to 1 file" in repr(listing)
@@ -116,7 +120,7 @@ def test_reports_of_compactions_count_inputs_once(shared: sl.Table):
 
 
 def test_a_check_holds_the_counts(shared: sl.Table):
-    assert shared.check(deep=True).findings == ()
+    assert shared.maintenance.check(deep=True).findings == ()
 
 
 def test_one_word_at_the_session(shared: sl.Table, tmp_path: Path):

@@ -103,7 +103,7 @@ def test_what_is_due_is_done_and_told_and_the_next_run_takes_what_is_left(sessio
     clock.advance(DAY)
     table.maintain()
     assert not table.maintain().due
-    assert table.check(deep=True).ok
+    assert table.maintenance.check(deep=True).ok
 
 
 @given(data=some.data())
@@ -142,7 +142,7 @@ def test_a_dry_run_says_what_the_run_does(data: some.DataObject, tmp_path_factor
                     assert planned.due == done.due
         assert not table.maintain().failed
         assert table.scan().count() == rows
-        assert table.check(deep=True).ok
+        assert table.maintenance.check(deep=True).ok
 
 
 def test_leaves_that_a_run_splits_are_compacted_by_the_next(session: sl.Session):

@@ -81,8 +81,8 @@ def test_it_is_shown_where_tables_are(trips: sl.Table, tmp_path: Path):
         assert not again.maintenance.is_online
         assert "offline" in repr(session.tables())
         assert "no maintenance touches it" in repr(again.at(2))
-        assert "maintenance is refused" in repr(again.status())
-        assert again.status().next_steps[0].command == "online"
+        assert "maintenance is refused" in repr(again.inspect.status())
+        assert again.inspect.status().next_steps[0].command == "online"
         trips.maintenance.online()
         assert again.maintenance.is_online
-        assert "offline" not in repr(session.tables()) + repr(again.at(2)) + repr(again.status())
+        assert "offline" not in repr(session.tables()) + repr(again.at(2)) + repr(again.inspect.status())

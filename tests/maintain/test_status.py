@@ -129,14 +129,14 @@ def test_a_leaf_whose_rows_have_one_key_is_neither_to_be_split_nor_overdue(tmp_p
     with sl.connect(tmp_path, clock=ManualClock()) as session:
         trips = session.create_table("trips", sl.Schema({"city": "string", "n": "long"}), properties={SPLITTING: "4"})
         trips.ingest([{"city": "rome", "n": 1}] * 9)
-        assert [step.command for step in trips.status().next_steps] == []
-        assert trips.status().overdue == ()
+        assert [step.command for step in trips.inspect.status().next_steps] == []
+        assert trips.inspect.status().overdue == ()
         assert session.status().alerts == ()
         trips.ingest([{"city": "rome", "n": 2}] * 9)  # differs in the last key, and in another file
-        assert [step.command for step in trips.status().overdue] == ["split"]
+        assert [step.command for step in trips.inspect.status().overdue] == ["split"]
         trips.maintenance.split()
-        assert trips.status().overdue == ()
-        assert not [step for step in trips.status().next_steps if step.command == "split"]
+        assert trips.inspect.status().overdue == ()
+        assert not [step for step in trips.inspect.status().next_steps if step.command == "split"]
 
 
 def test_a_leaf_with_one_key_in_files_that_it_shares_is_not_to_be_split(tmp_path: Path):
@@ -144,23 +144,23 @@ def test_a_leaf_with_one_key_in_files_that_it_shares_is_not_to_be_split(tmp_path
     with sl.connect(tmp_path, clock=ManualClock()) as session:
         trips = session.create_table("trips", sl.Schema({"city": "string"}), properties={SPLITTING: "4"})
         trips.ingest([{"city": city} for city in cities])
-        assert [step.command for step in trips.status().overdue] == ["split"]
+        assert [step.command for step in trips.inspect.status().overdue] == ["split"]
         trips.maintenance.split()  # leaves the file as it is, which every new leaf shares
         assert len(trips.inspect.partitions()) == 3
-        assert trips.status().overdue == ()
+        assert trips.inspect.status().overdue == ()
         assert session.status().alerts == ()
         assert not trips.maintenance.split().splits
         trips.ingest([{"city": "romeo"}])
-        assert [step.command for step in trips.status().overdue] == ["split"]
+        assert [step.command for step in trips.inspect.status().overdue] == ["split"]
         trips.delete("city = 'romeo'")  # by a deletion vector, or a new file
-        assert trips.status().overdue == ()
+        assert trips.inspect.status().overdue == ()
 
 
 def test_a_table_and_its_commands_tell_its_status(tmp_path: Path):
     with sl.connect(tmp_path, clock=ManualClock()) as session:
         trips = session.create_table("trips", sl.Schema({"city": "string"}, {}, {}))
         trips.ingest([{"city": "rome"}])
-        status = trips.status()
+        status = trips.inspect.status()
         assert repr(status).startswith("status of trips\nstate store      S3StateStore on SqliteCatalog")
         assert status.to_dict()["rows"] == 1
         assert "status of trips" in status._repr_html_()

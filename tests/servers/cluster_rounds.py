@@ -281,7 +281,7 @@ def run(rounds: int, *, with_demo: bool, notebooks: bool) -> tuple[Oracle, World
                 )
             judge_all(oracle, Worker(10_000, 0, oracle, session))
             for table in (EVENTS, COPY):
-                if not session.table(table).check(deep=True).ok:
+                if not session.table(table).maintenance.check(deep=True).ok:
                     oracle.wrong(f"check of {table}")
         if notebooks:
             for name in ("01_first_table", "02_time_travel", "03_compaction_and_partitions", "06_s3_and_a_cluster"):

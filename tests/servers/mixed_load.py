@@ -355,7 +355,7 @@ def judge_all(oracle: Oracle, worker: Worker) -> None:
                     worker.judge_savepoint(table, name)
                 except NotFound as error:
                     oracle.wrong(f"savepoint {name} of {table} is lost: {error}")
-            report = opened.check(deep=True)
+            report = opened.maintenance.check(deep=True)
             if not report.ok:
                 oracle.wrong(f"check of {table}: {report}")
             for snapshot in opened.history():

@@ -98,4 +98,4 @@ def test_operations_through_lost_answers_are_done_as_if_none_was_lost(
                 if name in ROW_CHANGES:
                     current = changed(name, current)
                 assert table.scan().to_arrow().to_pylist() == current, name
-                assert table.check().ok, name
+                assert table.maintenance.check().ok, name

@@ -108,7 +108,7 @@ def test_queries_read_them_only_for_conditions_on_their_columns(tmp_path: Path, 
             {"n": 40, "k": 0}
         ]
         assert session.sql("SELECT * FROM t WHERE key IN (3, 33)", engine="duckdb").to_arrow().num_rows == 2
-        assert table.status().rows == 40
+        assert table.inspect.status().rows == 40
         assert not reads
         plan = session.sql("SELECT * FROM t WHERE time < '2026-01-05'", engine="duckdb")
         assert plan.to_arrow().num_rows == 4

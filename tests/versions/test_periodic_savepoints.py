@@ -191,13 +191,13 @@ def test_a_savepoint_that_cannot_be_made_neither_fails_nor_repeats_the_load_and_
 def test_status_says_that_a_savepoint_is_due(session: sl.Session, clock: ManualClock):
     table = made(session)
     table.ingest(ROME)
-    assert "maintain" not in [step.command for step in table.status().next_steps]
+    assert "maintain" not in [step.command for step in table.inspect.status().next_steps]
     table.ingest(ROME)
     clock.advance(DAY)
-    assert [step.command for step in table.status().next_steps] == ["maintain"]
-    assert "table.maintain(): a periodic savepoint is due" in repr(table.status())
+    assert [step.command for step in table.inspect.status().next_steps] == ["maintain"]
+    assert "table.maintain(): a periodic savepoint is due" in repr(table.inspect.status())
     table.maintain()
-    assert "maintain" not in [step.command for step in table.status().next_steps]
+    assert "maintain" not in [step.command for step in table.inspect.status().next_steps]
 
 
 def test_an_interrupt_while_the_savepoint_is_made_leaves_the_load(session: sl.Session):
@@ -247,7 +247,7 @@ def test_maintenance_retires_what_is_too_old_or_too_many_and_says_so(session: sl
         NOTHING_DUE,
         [1, 4],
     )  # the newest, on a table that rests
-    assert table.check(deep=True).ok
+    assert table.maintenance.check(deep=True).ok
 
 
 def test_the_list_says_which_were_made_periodically(session: sl.Session):

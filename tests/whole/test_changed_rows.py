@@ -186,7 +186,7 @@ class Pair:
             answer = self.session.sql(query).to_arrow().to_pylist()
             expected = self.peer.sql(query).to_arrow_table().to_pylist()
             assert [*map(list, map(dict.values, answer))] == [*map(list, map(dict.values, expected))], statement
-        assert self.table.check(deep=True).ok, statement
+        assert self.table.maintenance.check(deep=True).ok, statement
         self.remember()
 
     def compare_versions(self) -> None:
@@ -197,7 +197,7 @@ class Pair:
         last = self.versions[self.table.at().resolved.snapshot_id]
         self.table.maintenance.compact(strategy="all")
         assert self.rows() == last
-        assert self.table.check(deep=True).ok
+        assert self.table.maintenance.check(deep=True).ok
         first = min(self.versions)
         self.table.rollback(first)
         assert self.rows() == self.versions[first]

@@ -55,7 +55,7 @@ def test_changed_rows_are_those_of_duckdb_s_own_tables(tmp_path, spark_engine, l
             assert plan is None or plan.counts == done.counts
             assert done.inserted + done.updated + done.deleted == changed
             assert table.at().resolved.version.rows == before + done.inserted - done.deleted
-            assert table.check(deep=True).ok
+            assert table.maintenance.check(deep=True).ok
         with pytest.raises(sl.errors.InvalidInput, match="several rows of the source match"):
             session.sql(
                 "MERGE INTO t USING (SELECT 1 AS k, i AS n FROM o LATERAL VIEW explode(array(1, 2)) e AS i) AS s "

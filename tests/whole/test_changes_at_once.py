@@ -41,7 +41,7 @@ def race(team: Team, kind: str, least_bytes: int) -> None:
         if team.unique:
             keys = table.scan(columns=["k"]).to_arrow()["k"].to_pylist()
             assert len(keys) == len(set(keys))
-        report = table.check(deep=True)
+        report = table.maintenance.check(deep=True)
         assert report.ok, report
     assert set(failed) <= {" ConflictError", " InvalidInput", " NotFound", " StateRuleBroken"}, failed
 

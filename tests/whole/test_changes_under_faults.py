@@ -61,7 +61,7 @@ def hold_and_run_again(session: sl.Session, work: str, before: Numbers, said: st
     assert numbers(table) == (after if said == "done" else before if said == "not done" else numbers(table))
     assert numbers(table) in (before, after)
     was_done = numbers(table) == after
-    assert table.check(deep=True).findings == ()
+    assert table.maintenance.check(deep=True).findings == ()
     for _ in range(2):
         report = change.run(table)
         assert report.snapshot is not None
@@ -70,7 +70,7 @@ def hold_and_run_again(session: sl.Session, work: str, before: Numbers, said: st
     hold_leftovers(table)
     for snapshot in table.history():
         assert snapshot.rows == len(numbers(table, snapshot.id))
-    assert table.check(deep=True).findings == ()
+    assert table.maintenance.check(deep=True).findings == ()
 
 
 def hold_leftovers(table: sl.Table) -> None:

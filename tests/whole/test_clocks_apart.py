@@ -97,7 +97,7 @@ def test_versions_of_two_clocks_are_in_order_and_clean_ups_lose_none_that_is_kep
         assert keys_in(table.scan().to_arrow()) == sorted(keys)
         for turn in range(6):
             assert keys_in(table.at(f"savepoint.point-{turn}").scan().to_arrow()) == sorted(keys[: turn + 1])
-        assert "all is well" in repr(table.check(deep=True))
+        assert "all is well" in repr(table.maintenance.check(deep=True))
         table.ingest(rows_of("q"))
         keys.append("q")
 

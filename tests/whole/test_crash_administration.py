@@ -220,8 +220,8 @@ def settings(session: Session) -> tuple[object, ...]:
     lines = {name: table.at().properties.text(name) for name in (*SUMS, KEPT_FOR, STATE_STORE)}
     assert table.at().properties[TABLE_SCHEMA] == table.schema
     assert table.at().properties[STATE_STORE] == table._store.head().state_store
-    assert table.status().notes == ()
-    assert table.check().ok
+    assert table.inspect.status().notes == ()
+    assert table.maintenance.check().ok
     return table.schema, table.history()[0].operation, tuple(sorted(lines.items()))
 
 

@@ -63,7 +63,7 @@ def test_one_line_makes_a_table_of_a_frame(session):
     assert (first.id, first.operation, first.rows, first.files, first.message) == (1, "create", 120, 3, "first")
     assert [leaf["rows"] for leaf in table.inspect.partitions()] == [40, 40, 40]
     assert table.scan(keys="oslo").count() == 40
-    assert not table.check(deep=True).findings
+    assert not table.maintenance.check(deep=True).findings
 
 
 @pytest.mark.parametrize("kind", ["S3StateStore", "TransactionLogStateStore"])
@@ -311,7 +311,7 @@ def test_a_table_is_replaced_by_a_new_version(session):
     assert table.schema.names == ("n", "fare")
     assert session.sql("SELECT count(*) AS c FROM t VERSION AS OF 1 WHERE city = 'oslo'").to_dict() == {"c": [40]}
     table.ingest([{"n": 99, "fare": 1.0}])
-    assert not table.check(deep=True).findings
+    assert not table.maintenance.check(deep=True).findings
     assert "sleeper.table.schema" in {each.name for each in table.properties()}
     with pytest.raises(sl.SleeperError):
         session.create_table("t", pd.DataFrame({"k": ["a", None]}), row_keys=["k"], or_replace=True)
@@ -773,7 +773,7 @@ class TestReplacing:
         assert [s.id for s in table.history()] == [2, 1]
         assert session.sql("FROM f@2").to_dict() == {"x": ["b"]}
         assert table.at().properties["sleeper.table.filters"] in {"", None, ()}
-        assert not table.check(deep=True).findings
+        assert not table.maintenance.check(deep=True).findings
 
     @pytest.mark.parametrize(
         "fixed", [{"sleeper.table.statestore.classname": "TransactionLogStateStore"}, {"sleeper.table.data.path": "/x"}]
@@ -802,7 +802,7 @@ class TestReplacing:
             session.create_table("t", [{"a": 10}], row_keys=["a"], or_replace=True)
         monkeypatch.undo()
         assert sorted(session.sql("FROM t").to_dict()["a"]) == [1, 2]
-        assert not table.check(deep=True).findings
+        assert not table.maintenance.check(deep=True).findings
 
     def test_split_points_of_a_file_are_those_of_the_first_columns_only(self, session, tmp_path):
         (tmp_path / "w" / "points.txt").write_text("g\nn\n")

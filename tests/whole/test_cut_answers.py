@@ -202,7 +202,7 @@ def check(wire: Wire, place: Place, work: Path, memory: MemoryDynamoDB, name: st
                 assert table.scan().to_arrow().to_pylist() == after
         else:
             assert now == place.current
-        report = table.check()
+        report = table.maintenance.check()
         assert report.ok, (error, report)
         assert "t" in {entry.name for entry in session.tables()}
 

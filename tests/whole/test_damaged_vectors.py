@@ -144,7 +144,7 @@ def test_a_check_finds_a_damaged_vector(damaged: tuple[Path, str], deep: bool, r
     house, name = damaged
     has_its_size = "flipped" in request.node.callspec.id
     with sl.connect(house) as session:
-        report = session.table("t").check(deep=deep)
+        report = session.table("t").maintenance.check(deep=deep)
         if has_its_size and not deep:
             assert report.ok
             return

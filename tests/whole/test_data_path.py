@@ -32,7 +32,7 @@ def test_all_files_of_the_table_are_there_and_none_with_the_instance(tmp_path, s
         table.create_savepoint("kept")
         table.maintenance.compact("all", engine="local")
         session.admin.migrate("t", next(kind for kind in EMBEDDED if kind != state_store))
-        assert "all is well" in repr(table.check(deep=True))
+        assert "all is well" in repr(table.maintenance.check(deep=True))
     with sl.connect(tmp_path / "house", clock=clock, data_paths=[other]) as session:
         table = session.table("t")
         assert table.scan(version="savepoint.kept").count() == table.scan().count() == 6

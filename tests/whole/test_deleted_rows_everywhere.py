@@ -125,7 +125,7 @@ def test_versions_keep_their_rows_and_differ_by_them(session, table):
 
 def test_rows_stay_deleted_through_every_operation(session, table):
     def check() -> None:
-        assert table.check(deep=True).findings == ()
+        assert table.maintenance.check(deep=True).findings == ()
         assert numbers(table.scan().to_arrow().to_pylist()) == numbers(KEPT)
         sql = session.sql("SELECT n FROM t", engine="duckdb").to_arrow()["n"].to_pylist()
         assert sorted(sql) == numbers(KEPT)
@@ -217,4 +217,4 @@ def test_spark_adds_to_and_compacts_files_with_vectors(tmp_path, spark_engine):
             assert sorted(found) == numbers(table.scan().to_arrow().to_pylist()) == expected
             table.maintenance.compact(strategy="all", engine="spark")
             assert table.at().state.files.active["deletion_file"].null_count == len(table.at().state.files.active)
-            assert table.check(deep=True).findings == ()
+            assert table.maintenance.check(deep=True).findings == ()

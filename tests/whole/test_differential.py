@@ -268,4 +268,4 @@ def test_what_spark_writes_is_what_was_written_in_process(
         there.maintenance.compact("all", engine="spark")
         read = there.scan().to_arrow()
         assert found(read, schema, schema.names) == counted([*rows, *rows], schema.names)
-        assert there.check(deep=True).ok
+        assert there.maintenance.check(deep=True).ok

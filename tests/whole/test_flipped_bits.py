@@ -94,7 +94,7 @@ def test_a_read_of_a_large_damaged_file_names_it(table: StateStore, monkeypatch:
     path.write_bytes(whole[:4] + bytes(len(whole) - 12) + whole[-8:])
     with pytest.raises(StorageError, match=f"{path.name} is damaged") as caught:
         scan(table, where="n >= 0")
-    assert (caught.value.hint or "").startswith("table.check(deep=True) lists every damaged file")
+    assert (caught.value.hint or "").startswith("table.maintenance.check(deep=True) lists every damaged file")
 
 
 @pytest.mark.parametrize("reader", ["to_duckdb", "sql"])
@@ -196,7 +196,7 @@ def test_swapped_schemas_and_text_that_is_no_utf_8_are_errors(tmp_path: Path):
             table = session.table("t")
             with pytest.raises(StorageError, match="schema-1 is damaged"):
                 table.at(2).scan().to_arrow()
-            assert not table.check().ok
+            assert not table.maintenance.check().ok
 
 
 def test_a_schema_without_a_recorded_checksum_that_is_no_schema_names_its_file(table: StateStore):
@@ -306,7 +306,7 @@ def test_a_table_whose_catalog_disagrees_opens_for_a_check(tmp_path: Path):
         in_catalog(session.table("t")._store, "UPDATE tables SET current_snapshot = 1")
     with sl.connect(tmp_path / "w") as session:
         table = session.table("t")
-        assert "snapshot 2 is newer than the current one, 1" in str(table.check())
+        assert "snapshot 2 is newer than the current one, 1" in str(table.maintenance.check())
         with pytest.raises(StorageError, match="contradicts itself"):
             table.ingest(rows_of("b"))
         with pytest.raises(StorageError, match="contradicts itself"):
@@ -443,8 +443,8 @@ def test_a_damaged_catalog_gives_no_raw_errors(tmp_path: Path):
             with sl.connect(folder) as session:
                 session.tables()
                 table = session.table("t")
-                table.check()
-                for act in (table.history, table.savepoints, table.scan().to_arrow, table.status):
+                table.maintenance.check()
+                for act in (table.history, table.savepoints, table.scan().to_arrow, table.inspect.status):
                     with contextlib.suppress(SleeperError):
                         act()
         except SleeperError:

@@ -98,7 +98,7 @@ def test_a_condition_on_large_files_does_not_read_what_is_in_the_folder(tmp_path
 def test_a_check_lists_the_folder(broken: tuple[Path, str], deep: bool):
     house, name = broken
     with sl.connect(house) as session:
-        assert any(name in str(found) for found in session.table("t").check(deep=deep).findings)
+        assert any(name in str(found) for found in session.table("t").maintenance.check(deep=deep).findings)
 
 
 @pytest.mark.spark

@@ -265,7 +265,7 @@ def test_metrics_go_on_from_their_own_text(session: sl.Session, clock: ManualClo
 def test_what_maintenance_should_have_done_is_a_warning(session: sl.Session):
     table = full(session, "trips")
     assert session.status().alerts == ()  # a compaction is due, which is no alert
-    assert [step.command for step in table.status().next_steps] == ["compact"]
+    assert [step.command for step in table.inspect.status().next_steps] == ["compact"]
     for _ in range(2):
         table.ingest([{"city": "Lima"}])
     status = session.status()

@@ -50,7 +50,7 @@ def everything_of(session: sl.Session) -> list[object]:
     parts = [session, vars(session), session._components, warehouse, warehouse.aws, place, vars(place), place.access]
     parts += [table, table.entry, table._store, table.scan().plan()]
     parts += [vars(place.connection).keys(), session._components.catalog]
-    parts += [session.doctor(), session.doctor().to_dict(), session.doctor()._repr_html_(), table.status()]
+    parts += [session.doctor(), session.doctor().to_dict(), session.doctor()._repr_html_(), table.inspect.status()]
     parts += [table.history(), table.history()[0].to_dict()]
     return parts
 

@@ -68,7 +68,7 @@ def test_each_version_of_an_old_table_has_its_rows(session, name):
 
 @pytest.mark.parametrize("name", HISTORIES)
 def test_an_old_table_is_whole(session, name):
-    report = session.table(name).check(deep=True)
+    report = session.table(name).maintenance.check(deep=True)
     assert not report.findings
 
 
@@ -98,7 +98,7 @@ def test_work_goes_on_in_an_old_table(session, name, clock):
     table.maintain()
     assert sorted_rows(table.scan()) == before
     assert sorted_rows(table.at(SAVEPOINT).scan()) == sorted(ONE + TWO, key=lambda row: row["id"])
-    assert not table.check(deep=True).findings
+    assert not table.maintenance.check(deep=True).findings
     session.rename_table(name, "renamed")
     session.drop_table("renamed", force=True)
     assert {table.name for table in session.tables()} == HISTORIES.keys() - {name}
@@ -136,7 +136,7 @@ def test_each_version_of_an_edited_table_has_its_rows(edited, name):
         answer = edited.sql(f"SELECT id, long FROM {name} VERSION AS OF {version} ORDER BY id", engine="duckdb")
         assert answer.to_arrow().to_pylist() == [{"id": row["id"], "long": row["long"]} for row in by_id]
     assert sorted_rows(table.at(SAVEPOINT).scan()) == DELETED
-    assert not table.check(deep=True).findings
+    assert not table.maintenance.check(deep=True).findings
     assert vectors(table.at(SAVEPOINT))
     assert vectors(table.at())
 
@@ -163,4 +163,4 @@ def test_work_goes_on_in_an_edited_table(edited, name, clock):
     table.maintain()
     assert sorted_rows(table.scan()) == before
     assert sorted_rows(table.at(SAVEPOINT).scan()) == DELETED
-    assert not table.check(deep=True).findings
+    assert not table.maintenance.check(deep=True).findings

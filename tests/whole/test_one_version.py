@@ -31,7 +31,7 @@ from sleeper_nb.storage.local import LocalPlace
 from sleeper_nb.table.table_inspect import TableInspect
 from sleeper_nb.table.table_maintenance import Maintenance
 from sleeper_nb.table_at import Inspect
-from sleeper_nb.widgets.explorer_model import TABS, ExploreModel
+from sleeper_nb.widgets.explorer import TABS, Explorer
 from tests.support.builders import START
 from tests.support.combinations import each_value_once
 from tests.support.faults import Faulty, FaultyStorage, no_disk
@@ -118,7 +118,7 @@ TABLE: dict[str, Callable[[Any], Any]] = {
     "at, saved": lambda t: t.at("savepoint.1").describe(),
     "describe": lambda t: t.describe(),
     "changes": lambda t: t.changes(2),
-    "check": lambda t: t.check(deep=True),
+    "check": lambda t: t.maintenance.check(deep=True),
     "diff": lambda t: t.diff(2),
     "inspect": lambda t: t.inspect.fields(),
     "inspect.fields": lambda t: t.inspect.fields(),
@@ -143,7 +143,7 @@ TABLE: dict[str, Callable[[Any], Any]] = {
     "scan": lambda t: t.scan(),
     "schema": lambda t: t.schema,
     "history": lambda t: t.history(),
-    "status": lambda t: t.status(),
+    "status": lambda t: t.inspect.status(),
     "to_dict": lambda t: t.to_dict(),
     # plans of what would be done are reads, too
     "alter, dry": lambda t: t.alter({"m": "int?"}, dry_run=True),
@@ -241,11 +241,15 @@ SESSION_OTHERS = {
 }
 
 EXPLORED: dict[str, Callable[[Session], Any]] = {
-    "versions": lambda s: ExploreModel(s).open("t").versions,
-    "timeline": lambda s: ExploreModel(s).open("t").timeline(3, 2),
-    "static": lambda s: ExploreModel(s).open("t").static(3),
-    **{f"preview of {tab}": lambda s, tab=tab: ExploreModel(s).open("t").at(3).preview(tab) for tab in TABS},
+    "first frame": lambda s: Explorer(s, "t").start,
+    **{f"picture of {tab}": lambda s, tab=tab: _explored(s, tab) for tab in TABS},
 }
+
+
+def _explored(session: Session, tab: Any) -> Any:
+    explorer = Explorer(session, "t", 3)
+    explorer.before, explorer.tab = 2, tab
+    return explorer.picture()
 
 
 class Warehouse:

@@ -113,7 +113,7 @@ def test_a_table_with_a_refused_iterator_can_be_looked_at_and_repaired(house):
         table = session.table("t")
         assert "evil:f" in repr(table)
         assert len(session.tables()) == 1
-        assert "all is well" in repr(table.check(deep=True))
+        assert "all is well" in repr(table.maintenance.check(deep=True))
         table.set_properties({ITERATOR: None})
         assert session.table("t").scan().count() == 2
     assert not Path("pwned").exists()
@@ -340,7 +340,7 @@ def test_a_link_to_another_table_of_the_warehouse_lets_no_clean_up_into_it(house
             os.utime(each, (0, 0))
         (mine / "data" / "partition_x").symlink_to(theirs)
         assert not session.table("t").maintenance.sweep_orphans(dry_run=False).files
-        assert not session.table("t").check().orphans
+        assert not session.table("t").maintenance.check().orphans
         assert session.table("u").scan().count() == 2
 
 
@@ -352,7 +352,7 @@ def test_a_linked_folder_that_is_allowed_is_checked_and_nothing_in_it_is_deleted
     os.utime(other / "mine.txt", (0, 0))
     with sl.connect(house, data_paths=[other]) as session:
         table = session.table("t")
-        assert table.check().ok
+        assert table.maintenance.check().ok
         assert not table.maintenance.sweep_orphans(dry_run=False).files
     assert (other / "mine.txt").exists()
 
@@ -501,7 +501,7 @@ def test_references_that_lead_outside_are_refused_and_found_by_check(house, tmp_
             assert "mine.parquet" in error.message  # noqa: PT017 - garbage collection may have nothing to do with it
         else:
             assert use == "gc"
-        assert "mine.parquet" in repr(table.check())
+        assert "mine.parquet" in repr(table.maintenance.check())
     assert outside.is_file()
 
 

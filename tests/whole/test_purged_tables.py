@@ -206,7 +206,7 @@ def test_upkeep_goes_on_after_a_purge(table: sl.Table):
     table.maintenance.compact("all")
     table._store.clock.sleep(timedelta(days=30).total_seconds())
     table.maintain()
-    assert table.check(deep=True).ok
+    assert table.maintenance.check(deep=True).ok
     assert sorted(row["rider"] for row in table.scan().to_arrow().to_pylist()) == ["ann", "eve", "max"]
 
 
@@ -252,7 +252,7 @@ def test_no_byte_below_the_warehouse_has_a_purged_value(session: sl.Session, kin
         assert {job.reason for job in table.inspect.jobs("failed")} == {"removed by a purge"}
     assert files_with(KEY, warehouse) == []
     assert [each.name for each in table.savepoints()] == ["empty"]
-    assert table.check(deep=True).ok
+    assert table.maintenance.check(deep=True).ok
 
 
 def test_what_quotes_a_value_and_stays_is_named(session: sl.Session, tmp_path: Path):

@@ -576,9 +576,9 @@ class Programs(RuleBasedStateMachine):
         table = session.table(model.name)
         with self.refused(model, table, sl.ConfirmationNeeded):
             table.maintenance.expire(dry_run=False)
-        assert table.status().notes
+        assert table.inspect.status().notes
         table.accept_properties()
-        assert not table.status().notes
+        assert not table.inspect.status().notes
         assert table.at().resolved.snapshot_id == model.head
 
     @rule(who=which, minutes=st.none() | st.integers(10, 60))
@@ -895,7 +895,7 @@ class Programs(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "sessions"):
             for name in self.tables:
-                assert self.sessions[0].table(name).check(deep=True).findings == ()
+                assert self.sessions[0].table(name).maintenance.check(deep=True).findings == ()
             for session in self.sessions:
                 session.close()
             shutil.rmtree(self.folder)

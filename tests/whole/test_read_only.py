@@ -82,7 +82,7 @@ def shown(folder: Path) -> Shown:
     with opened(folder) as session:
         for each in session.tables():
             one = session.table(each.name)
-            report = one.check(deep=True)
+            report = one.maintenance.check(deep=True)
             assert report.ok, report
             versions = [(s.id, keys_in(one.at(s.id).scan().to_arrow())) for s in one.history()]
             points = [(p.name, keys_in(one.at(f"savepoint.{p.id}").scan().to_arrow())) for p in one.savepoints()]

@@ -114,7 +114,7 @@ def test_the_report_of_a_reinitialising_is_of_what_it_deleted(tmp_path: Path):
 
     for report, table in every_order(tmp_path, work):
         assert report.rows + table.scan().count() == 5
-        assert report.files + table.status().files == 3
+        assert report.files + table.inspect.status().files == 3
         deleted.add(report.rows)
     assert deleted == {4, 5}
 
@@ -172,7 +172,7 @@ def test_a_compaction_is_planned_from_claims_and_files_of_one_moment(tmp_path: P
         merged = [job.filenames for job in report.jobs]
         assert merged == [] or dry_run or len(merged) == 1
         assert not report.refused or not dry_run
-        assert table.status().files == 1
+        assert table.inspect.status().files == 1
 
 
 def test_a_plan_of_a_compaction_is_of_files_that_were_there_after_the_claims_were_read(

@@ -412,12 +412,12 @@ def test_spark_imports_compacts_and_reads_them_as_this_process_does(
         table = by_month(reader, keys)
         table.maintenance.split(at="1582-10-10")
         table.bulk_import(rows)
-        assert not table.check(deep=True).findings
+        assert not table.maintenance.check(deep=True).findings
         ends = [(each[f"min_{key}"], each[f"max_{key}"]) for each in table.inspect.files()]
         assert min(low for low, _ in ends) == values[0]
         assert max(high for _, high in ends) == values[-1]
         table.maintenance.compact("all", engine="spark")
-        assert not table.check(deep=True).findings
+        assert not table.maintenance.check(deep=True).findings
         assert table.scan().to_arrow() == expected.scan().to_arrow()
         for engine in ("duckdb", "spark"):
             count = reader.sql(f"SELECT count(*) AS c FROM t WHERE {key} < DATE '1582-10-10'", engine=engine)

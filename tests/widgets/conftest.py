@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import ipywidgets
@@ -9,6 +10,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.widgets.request_lanes import RequestLanes
 
 HOSTILE = "<script>alert('x')</script>&\"\n"
 
@@ -31,6 +33,53 @@ def session_in(folder):
 def session(tmp_path):
     with session_in(tmp_path / "warehouse") as session:
         yield session
+
+
+def drained(found):
+    """Return the parts of an answer and the answer, as they go to the page."""
+    parts = []
+    while True:
+        try:
+            parts.append(json.loads(json.dumps(next(found))))
+        except StopIteration as end:
+            return [*parts, json.loads(json.dumps(end.value))]
+
+
+class Page:
+    """Stands for the page of a widget: it asks, and each request is answered before `ask` returns.
+
+    Attributes
+    ----------
+    parts
+        The parts that came before the last answer.
+    """
+
+    def __init__(self, widget):
+        self._answers, self._number, self.parts = [], 0, []
+        as_sent = lambda message: self._answers.append(json.loads(json.dumps(message, allow_nan=False)))  # noqa: E731
+        self._lanes = RequestLanes(widget.methods, as_sent, background=lambda work: work())
+
+    def asked(self, do, **asked):
+        """Return the last message about a request: ``{"id": 1, "ok": …}``."""
+        self._answers.clear()
+        self._number += 1
+        self._lanes.take({"id": self._number, "topic": do, "do": do, **asked})
+        *parts, last = self._answers
+        assert {each["id"] for each in self._answers} == {self._number}
+        self.parts = [each["part"] for each in parts]
+        return last
+
+    def ask(self, do, **asked):
+        """Return the answer to a request."""
+        return self.asked(do, **asked)["ok"]
+
+    def failure(self, do, **asked):
+        """Return the error that answers a request."""
+        return self.asked(do, **asked)["error"]
+
+
+ALL = {"filters": [], "sorts": [], "search": ""}
+"""The query of all rows."""
 
 
 def texts(widget):

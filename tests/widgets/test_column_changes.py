@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 import sleeper_nb as sl
+from sleeper_nb.progress import Watch
 from sleeper_nb.widgets.column_changes import ColumnComparison
 
 SCHEMA = sl.Schema(
@@ -45,7 +46,7 @@ def test_counts_are_those_of_each_version_and_bars_hold_the_values_of_both(sessi
     table.ingest([row(k) for k in range(100, 300)])
     for before, after in ((2, 3), (3, 2), (1, 3), (3, 3)):
         comparison = compared(session, table, before, after)
-        for change in comparison.of(comparison.names):
+        for change in comparison.of(comparison.names, Watch()):
             name = change.column.name
             for side, number in ((change.before, before), (change.after, after)):
                 values = [each.get(name) for each in versions[number]]
@@ -68,7 +69,7 @@ def test_columns_are_followed_by_their_files_where_they_are_renamed_widened_adde
     table.alter(add_columns={"gone": "string?"})
     table.ingest([{"k": 99, "b": 2**40, "gone": "x"}])
     after = table.history()[0].id
-    found = {each.column.name: each for each in compared(session, table, before, after).of(["b", "gone"])}
+    found = {each.column.name: each for each in compared(session, table, before, after).of(["b", "gone"], Watch())}
     assert (found["b"].before.distinct, found["b"].after.distinct) == (10, 11)
     assert (sum(found["b"].before.bars), sum(found["b"].after.bars)) == (10, 11)
     assert (found["gone"].before, found["gone"].after.nulls) == (None, 10)
@@ -78,5 +79,5 @@ def test_the_values_of_a_bad_load_are_among_the_bars_although_others_are_more_fr
     table = session.create_table("t", sl.Schema({"k": "int"}, values={"s": "string"}))
     table.ingest([{"k": k, "s": f"usual {k % 8}"} for k in range(800)])
     table.overwrite([{"k": k, "s": f"bad {k % 8}"} for k in range(80)], force=True)
-    (change,) = compared(session, table, 2, 3).of(["s"])
+    (change,) = compared(session, table, 2, 3).of(["s"], Watch())
     assert {mark.split()[0] for mark in change.bars.marks} == {"usual", "bad"}

@@ -8,6 +8,9 @@ import itertools
 import pytest
 
 import sleeper_nb as sl
+from sleeper_nb.errors import Cancelled
+from sleeper_nb.model.sql_values import quoted_name
+from sleeper_nb.progress import Watch
 from sleeper_nb.widgets import row_grid_model
 from sleeper_nb.widgets.key_blocks import KeyBlocks
 from sleeper_nb.widgets.row_grid_model import RowGridModel
@@ -65,7 +68,7 @@ def all_rows(model, query):
     """Return the rows of all pages, one after the other."""
     found = []
     while True:
-        page = model.page(GridQuery(query.columns, query.sorts, query.filters, query.search, len(found), 47))
+        page = model.page(GridQuery(query.columns, query.sorts, query.filters, query.search, len(found), 47), Watch())
         found += page.rows.to_pylist()
         if page.is_last:
             assert len(found) == page.total
@@ -73,14 +76,14 @@ def all_rows(model, query):
 
 
 def test_the_first_page_has_the_first_rows_by_key_and_says_of_how_many(model):
-    page = model.page(GridQuery())
+    page = model.page(GridQuery(), Watch())
     assert [(row["k"], row["n"]) for row in page.rows.to_pylist()] == [("a", i // 3) for i in range(20)]
     assert page.summary.startswith("first 20 of 450 rows · odd-flights at snapshot 4 · 1/3 partitions, 3/9 files")
     assert not page.is_last
 
 
 def test_the_last_page_is_shown_when_there_are_fewer_rows(model):
-    page = model.page(GridQuery(first=10_000))
+    page = model.page(GridQuery(first=10_000), Watch())
     assert (page.query.first, page.rows.num_rows, page.is_last) == (440, 10, True)
     assert page.counts == "rows 441–450 of 450"
 
@@ -109,7 +112,7 @@ def test_pages_have_every_row_once_in_one_order(model, monkeypatch, sorts_and_te
     if text is not None:
         query = query.filtered(text[0], ColumnFilter.of_text(model.fields[text[0]], text[1]), typed=True)
     found = all_rows(model, query)
-    one_page = model.page(GridQuery(query.columns, sorts, query.filters, rows=1000)).rows.to_pylist()
+    one_page = model.page(GridQuery(query.columns, sorts, query.filters, rows=1000), Watch()).rows.to_pylist()
     assert found == one_page
 
     whole = [*rows_of(0), *rows_of(1), *rows_of(2)]
@@ -142,7 +145,7 @@ def test_nulls_are_last_in_both_directions(model):
     ],
 )  # fmt: skip
 def test_a_typed_filter_finds_rows_and_its_line_finds_the_same(session, model, column, text, found):
-    page = model.page(typed(model, column, text))
+    page = model.page(typed(model, column, text), Watch())
     assert page.total == found
     statement = page.line.partition("\n")[2].rpartition("\nLIMIT")[0]
     assert len(session.sql(statement, engine="duckdb")) == found
@@ -160,9 +163,9 @@ def test_a_value_that_the_type_does_not_have_is_an_error(model, column, text):
 
 def test_a_column_that_is_not_there_is_an_error(model):
     with pytest.raises(sl.NotFound, match="did you mean 'note'"):
-        model.page(GridQuery(columns=("not",)))
+        model.page(GridQuery(columns=("not",)), Watch())
     with pytest.raises(sl.NotFound, match="no column 'x'"):
-        model.summaries(["x"], GridQuery())
+        model.summaries(["x"], GridQuery(), Watch())
 
 
 @pytest.mark.parametrize("wrong", [{"first": -1}, {"rows": 0}, {"rows": 1001}])
@@ -172,15 +175,15 @@ def test_a_page_that_cannot_be_is_an_error(wrong):
 
 
 def test_a_search_looks_into_all_columns_of_text(model):
-    assert model.page(GridQuery(search="IT'S 0")).total == 150
-    assert model.page(GridQuery(search="z")).total == 90
-    assert model.page(GridQuery(search=" ")).total == 450
+    assert model.page(GridQuery(search="IT'S 0"), Watch()).total == 150
+    assert model.page(GridQuery(search="z"), Watch()).total == 90
+    assert model.page(GridQuery(search=" "), Watch()).total == 450
 
 
 def test_what_is_searched_and_filtered_is_never_sql(session, model):
     hostile = "' OR 1=1 --"
-    assert model.page(GridQuery(search=hostile)).total == 0
-    page = model.page(typed(model, "note", f"= {hostile}"))
+    assert model.page(GridQuery(search=hostile), Watch()).total == 0
+    page = model.page(typed(model, "note", f"= {hostile}"), Watch())
     assert page.total == 0
     assert len(session.sql(page.line.partition("\n")[2], engine="duckdb")) == 0
 
@@ -188,12 +191,12 @@ def test_what_is_searched_and_filtered_is_never_sql(session, model):
 def test_a_search_in_a_table_without_text_finds_nothing(session):
     table = session.create_table("numbers", sl.Schema({"n": "int"}))
     table.ingest([{"n": 1}])
-    assert model_of(session, "numbers").page(GridQuery(search="1")).total == 0
+    assert model_of(session, "numbers").page(GridQuery(search="1"), Watch()).total == 0
 
 
 def test_the_line_gives_the_rows_of_the_page(session, model):
     for query in (GridQuery(), GridQuery(sorts=(GridSort("d", descending=True),), search="it", first=20, rows=7)):
-        page = model.page(query)
+        page = model.page(query, Watch())
         first, _, statement = page.line.partition("\n")
         assert first == "%%sleeper sql --engine duckdb"
         rows = session.sql(statement, engine="duckdb").to_arrow()
@@ -222,7 +225,7 @@ def test_a_query_keeps_what_another_schema_allows(model):
 @pytest.mark.parametrize("query", [GridQuery(), GridQuery(search="it's 0")])
 def test_each_bar_counts_the_rows_that_its_filter_finds(session, model, query):
     names = [name for name, field in model.fields.items() if field.type.name not in {"list", "struct", "bytearray"}]
-    for summary in model.summaries(names, query):
+    for summary in model.summaries(names, query, Watch()):
         bars, name = summary.bars, summary.column.name
         assert 1 <= len(bars.marks) <= 14
         assert sum(summary.counts) == summary.rows - summary.nulls
@@ -230,22 +233,24 @@ def test_each_bar_counts_the_rows_that_its_filter_finds(session, model, query):
         for number in range(0, len(bars.marks), 4 if query.search else 2):
             chosen = bars.chosen(number, number)
             assert bars.covered(chosen) == (number,)
-            page = model.page(GridQuery(filters=(chosen,), search=query.search))
+            page = model.page(GridQuery(filters=(chosen,), search=query.search), Watch())
             assert (name, page.total) == (name, summary.counts[number])
         last = len(bars.marks) - 1
         assert bars.covered(bars.chosen(last, 0)) == tuple(range(last + 1))
 
 
-def test_headers_say_the_share_of_nulls_and_nested_columns_have_no_bars(model):
-    d, nested, raw = model.summaries(["d", "s", "raw"], GridQuery())
-    assert (d.rows, d.nulls, d.null_share) == (450, 90, "20 % NULL")
-    assert (nested.bars, raw.bars, nested.null_share) == (None, None, "")
+def test_headers_count_nulls_and_nested_columns_have_no_bars(model):
+    d, nested, raw = model.summaries(["d", "s", "raw"], GridQuery(), Watch())
+    assert (d.rows, d.nulls) == (450, 90)
+    assert (nested.bars, raw.bars, nested.nulls) == (None, None, 0)
     with pytest.raises(sl.InvalidInput, match="column 's' has no histogram"):
-        model.bars_of("s")
+        model.bars_of("s", Watch())
 
 
 def test_bars_have_round_ends(model):
-    summaries = {each.column.name: each.bars.label for each in model.summaries(["n", "d", "ts", "b"], GridQuery())}
+    summaries = {
+        each.column.name: each.bars.label for each in model.summaries(["n", "d", "ts", "b"], GridQuery(), Watch())
+    }
     assert summaries["n"](1) == "0 < … ≤ 5"
     assert summaries["d"](1) == "1 < … ≤ 2"
     assert summaries["ts"](1) == "2013-01-01 00:00:00 UTC < … ≤ 2013-01-02 00:00:00 UTC"
@@ -253,8 +258,8 @@ def test_bars_have_round_ends(model):
 
 
 def test_bars_stay_where_they_are_when_rows_are_filtered(model):
-    before = model.summaries(["n"], GridQuery())[0]
-    after = model.summaries(["n"], typed(model, "n", "> 20"))[0]
+    before = model.summaries(["n"], GridQuery(), Watch())[0]
+    after = model.summaries(["n"], typed(model, "n", "> 20"), Watch())[0]
     assert after.bars == before.bars
     assert (after.of, sum(after.counts)) == (before.counts, 135)
 
@@ -264,10 +269,10 @@ def test_special_numbers_are_in_no_bar_and_shown(session):
     nan, inf = float("nan"), float("inf")
     table.ingest([{"n": n, "d": d} for n, d in enumerate((nan, inf, -inf, 1.0, 2.0, None))])
     model = model_of(session, "special")
-    (summary,) = model.summaries(["d"], GridQuery())
+    (summary,) = model.summaries(["d"], GridQuery(), Watch())
     assert (summary.nulls, summary.bars.marks[-1]) == (1, 2.0)
     assert sum(summary.counts) == 3  # minus infinity is in the first bar
-    assert model.page(GridQuery(sorts=(GridSort("d", descending=True),))).rows["d"].to_pylist()[1:] == [
+    assert model.page(GridQuery(sorts=(GridSort("d", descending=True),)), Watch()).rows["d"].to_pylist()[1:] == [
         inf, 2.0, 1.0, -inf, None,
     ]  # fmt: skip
 
@@ -275,10 +280,10 @@ def test_special_numbers_are_in_no_bar_and_shown(session):
 def test_an_empty_table_has_no_rows_and_no_bars(session):
     session.create_table("empty", sl.Schema({"n": "int"}, {}, {"d": "double"}))
     model = model_of(session, "empty")
-    page = model.page(GridQuery(sorts=(GridSort("d"),)))
+    page = model.page(GridQuery(sorts=(GridSort("d"),)), Watch())
     assert (page.total, page.counts, page.is_last) == (0, "no rows", True)
-    summary = model.summaries(["d"], GridQuery())[0]
-    assert (summary.bars, summary.rows, summary.null_share) == (None, 0, "")
+    summary = model.summaries(["d"], GridQuery(), Watch())[0]
+    assert (summary.bars, summary.rows, summary.nulls, summary.distinct) == (None, 0, 0, 0)
 
 
 def test_deleted_and_replaced_rows_are_counted_and_shown_as_they_are_now(session):
@@ -286,7 +291,7 @@ def test_deleted_and_replaced_rows_are_counted_and_shown_as_they_are_now(session
     table.ingest([{"n": n, "d": n} for n in range(200)])
     table.delete("n % 10 = 0")
     model = model_of(session, "changed")
-    assert model.page(GridQuery()).total == 180
+    assert model.page(GridQuery(), Watch()).total == 180
     assert [row["n"] for row in all_rows(model, GridQuery())] == [n for n in range(200) if n % 10]
     assert [row["n"] for row in all_rows(model, GridQuery(sorts=(GridSort("d", descending=True),)))] == [
         n for n in reversed(range(200)) if n % 10
@@ -301,18 +306,18 @@ def test_combined_rows_are_paged_too(session):
         table.ingest([{"n": n, "d": n} for n in range(60)])
     model = model_of(session, "sums")
     assert [row["d"] for row in all_rows(model, GridQuery())] == [2 * n for n in range(60)]
-    assert model.page(GridQuery(rows=5)).counts == "first 5 of 60 rows"
+    assert model.page(GridQuery(rows=5), Watch()).counts == "first 5 of 60 rows"
 
 
 def test_an_old_version_is_shown_with_its_rows(session):
     table = session.table("odd-flights")
     model = RowGridModel(table.at(2))
-    assert model.page(GridQuery()).summary.startswith("first 20 of 150 rows · odd-flights at snapshot 2")
-    assert "VERSION AS OF 2" in model.page(GridQuery()).line
+    assert model.page(GridQuery(), Watch()).summary.startswith("first 20 of 150 rows · odd-flights at snapshot 2")
+    assert "VERSION AS OF 2" in model.page(GridQuery(), Watch()).line
 
 
 def test_one_value_of_a_page_can_be_asked_for(model):
-    page = model.page(GridQuery(columns=("k", "l", "s")))
+    page = model.page(GridQuery(columns=("k", "l", "s")), Watch())
     assert page.value(3, "s") == {"a": 1, "b": "x"}
     for row, column in ((20, "s"), (-1, "s"), (0, "d")):
         with pytest.raises(sl.InvalidInput, match="the page has no row"):
@@ -333,9 +338,9 @@ def test_blocks_tell_where_rows_are_from_metadata(session):
 
 
 def test_every_page_reads_the_blocks_that_have_its_rows(model):
-    whole = model.page(GridQuery(rows=1000)).rows
+    whole = model.page(GridQuery(rows=1000), Watch()).rows
     for first, rows in itertools.product(range(0, 450, 37), (1, 19, 200)):
-        assert model.page(GridQuery(first=first, rows=rows)).rows.equals(whole.slice(first, rows))
+        assert model.page(GridQuery(first=first, rows=rows), Watch()).rows.equals(whole.slice(first, rows))
 
 
 def test_blocks_are_not_known_where_files_are_shared_after_a_split(session):
@@ -352,7 +357,51 @@ def test_2000_columns_are_fetched_as_far_as_they_are_asked_for(session):
     table = session.create_table("wide", sl.Schema({"n": "int"}, {}, dict.fromkeys(names, "int")))
     table.ingest([{"n": 1, **dict.fromkeys(names, 7)}])
     model = model_of(session, "wide")
-    assert model.page(GridQuery()).rows.column_names == ["n", *names[:23]]
+    assert model.page(GridQuery(), Watch()).rows.column_names == ["n", *names[:23]]
     asked = GridQuery(columns=("n", "c1999"), sorts=(GridSort("c1000"),))
-    assert model.page(asked).rows.to_pylist() == [{"n": 1, "c1999": 7}]
-    assert model.summaries(["c1999"], GridQuery())[0].counts == [1]
+    assert model.page(asked, Watch()).rows.to_pylist() == [{"n": 1, "c1999": 7}]
+    assert model.summaries(["c1999"], GridQuery(), Watch())[0].counts == [1]
+
+
+def test_headers_count_different_values_exactly_where_that_is_cheap(session, model, monkeypatch):
+    names = ["k", "n", "d", "note", "b", "u", "order", "s"]
+
+    def distinct(query):
+        return {each.column.name: (each.distinct, each.exact) for each in model.summaries(names, query, Watch())}
+
+    statement = f"SELECT {', '.join(f'count(DISTINCT {quoted_name(name)}) AS {quoted_name(name)}' for name in names)}"
+    table = 'FROM "odd-flights"'
+    expected = {
+        name: count for name, (count,) in session.sql(f"{statement} {table}", engine="duckdb").to_dict().items()
+    }
+    assert distinct(GridQuery()) == {name: (expected[name] if name != "s" else None, True) for name in names}
+    some = distinct(typed(model, "n", "< 5"))
+    assert (some["n"], some["k"]) == ((5, True), (5, True))
+    monkeypatch.setattr(row_grid_model, "_MANY", 100)
+    several = distinct(typed(model, "n", "< 5"))
+    assert several["n"][0] == pytest.approx(5, abs=1)
+    assert not several["n"][1]
+    assert distinct(GridQuery())["note"] == (expected["note"], True)  # its most frequent values are counted anyway
+    assert not distinct(GridQuery())["d"][1]
+
+
+@pytest.mark.parametrize("brushed", ["n", "d", "note", "b", "ts", "order"])
+def test_a_cube_has_what_the_headers_say_of_each_bar(model, brushed):
+    others = [name for name in ("k", "n", "d", "note", "b", "dt", "l") if name != brushed]
+    query = typed(model, "n", "> 3")
+    cube = model.cube(brushed, others, query, Watch())
+    bars = model.bars_of(brushed, Watch())
+    assert len(cube.rows) == len(bars.marks)
+    for bar in range(len(bars.marks)):
+        chosen = query.filtered(brushed, bars.chosen(bar, bar), typed=False)
+        for summary in model.summaries(others, chosen, Watch()):
+            name = summary.column.name
+            assert cube.rows[bar] == summary.rows
+            assert (list(cube.counts[name][bar]), cube.nulls[name][bar]) == (list(summary.counts), summary.nulls)
+
+
+def test_a_cancel_stops_a_page(model):
+    watch = Watch()
+    watch.cancel()
+    with pytest.raises(Cancelled):
+        model.page(GridQuery(), watch)

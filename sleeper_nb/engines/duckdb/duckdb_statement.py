@@ -18,12 +18,12 @@ from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_planning import DuckDBPlanning
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedStatement
-from sleeper_nb.engines.duckdb.interrupts import interruptible
+from sleeper_nb.engines.duckdb.interrupts import Cancelling, interruptible
 from sleeper_nb.engines.duckdb.syntax_tree import moment_of, set_moment
 from sleeper_nb.engines.engine import EngineName, EngineQuery
 from sleeper_nb.engines.rows_to_load import LOADED_ROWS, RowsToLoad
 from sleeper_nb.engines.undisturbed import undisturbed
-from sleeper_nb.errors import SleeperError, StorageError
+from sleeper_nb.errors import Cancelled, SleeperError, StorageError
 from sleeper_nb.read.predicate import PushedPredicates
 from sleeper_nb.read.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound
@@ -182,13 +182,19 @@ class DuckDBRows:
     """
 
     engine: ClassVar[EngineName] = "duckdb"
-    __slots__ = ("__weakref__", "_connection", "_is_read", "_rows", "_statement")
+    __slots__ = ("__weakref__", "_cancelling", "_connection", "_is_read", "_rows", "_statement")
 
     def __init__(
         self, connection: duckdb.DuckDBPyConnection, rows: duckdb.DuckDBPyRelation, statement: DuckDBStatement
     ) -> None:
         self._connection, self._rows, self._statement = connection, rows, statement
-        self._is_read = False
+        self._is_read, self._cancelling = False, Cancelling()
+
+    def again(self) -> DuckDBRows:
+        return self._statement.run()
+
+    def cancel(self) -> None:
+        self._cancelling.cancel()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -262,7 +268,10 @@ class DuckDBRows:
     def _on(self, connection: duckdb.DuckDBPyConnection, action: Callable[[], T], *, in_made_rows: bool = False) -> T:
         """Run an action; its error gets its place, also where the action made other rows of those of the statement."""
         try:
-            return interruptible(connection, action)
+            with self._cancelling.running(connection):
+                return interruptible(connection, action)
+        except Cancelled:
+            raise
         except SleeperError as error:
             read = self._statement.read
             for source in read.sources:  # which names a file that is gone or was changed

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from sleeper_nb.engines.undisturbed import undisturbed
+from sleeper_nb.errors import Cancelled, SleeperError
 from sleeper_nb.forks import check_has_threads
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _AGAIN_SECONDS: Final = 0.1
+_CANCEL_SECONDS: Final = 0.01
 _GIVE_UP_TRIES: Final = 100
 _STILL_RUNS: Final = "DuckDB is still running: a function of the statement cannot be stopped. It ends by itself."
 
@@ -62,6 +64,59 @@ def fetched(connection: duckdb.DuckDBPyConnection, text: str, values: Mapping[st
     """Return the rows of a short statement, which reads no data, as tuples."""
     with undisturbed():
         return connection.execute(text, values).fetchall()
+
+
+class Cancelling:
+    """Lets another thread stop what is read on some connections, for good: their queries end with `Cancelled`."""
+
+    def __init__(self) -> None:
+        self._lock, self._is_cancelled = threading.Lock(), False
+        self._running: list[duckdb.DuckDBPyConnection] = []
+
+    @contextmanager
+    def running(self, connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        """Give a context in which a query runs on a connection.
+
+        Raises
+        ------
+        Cancelled
+            It was cancelled, before or meanwhile.
+        """
+        with self._lock:
+            if self._is_cancelled:
+                raise _cancelled()
+            self._running.append(connection)
+        try:
+            yield
+        except SleeperError as error:
+            if self._is_cancelled:
+                raise _cancelled() from error
+            raise
+        finally:
+            with self._lock:
+                self._running.remove(connection)
+
+    def cancel(self) -> None:
+        """Stop the queries that run, soon, and let no other begin."""
+        with self._lock:
+            self._is_cancelled, is_running = True, bool(self._running)
+        if is_running:
+            threading.Thread(target=self._interrupt, name="sleeper-cancel", daemon=True).start()
+
+    def _interrupt(self) -> None:
+        waits = threading.Event()
+        while True:  # repeatedly: a query may not have started yet
+            with self._lock:
+                running = tuple(self._running)
+            if not running:
+                return
+            for each in running:
+                each.interrupt()
+            waits.wait(_CANCEL_SECONDS)
+
+
+def _cancelled() -> Cancelled:
+    return Cancelled("the query was cancelled", hint="run it again to read its rows")
 
 
 class _Running(Generic[T]):

@@ -10,9 +10,10 @@ need the same time: of a statement, and of the same statement over empty frames.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
@@ -29,7 +30,7 @@ from sleeper_nb.engines.spark.kept_frames import KeptFrames
 from sleeper_nb.engines.spark.spark_pushdown import EmptyFrame, push_down, why_not_planned, with_whole_lists
 from sleeper_nb.engines.spark.spark_reads import check_reads, is_command
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
-from sleeper_nb.errors import DEEP_CHECK, InvalidInput, SleeperError
+from sleeper_nb.errors import DEEP_CHECK, Cancelled, InvalidInput, SleeperError
 from sleeper_nb.model.schema import is_utf8
 from sleeper_nb.read.predicate import PushedPredicates
 from sleeper_nb.read.scan_plan import TableRows
@@ -191,6 +192,7 @@ class SparkRows:
     bound: Bound
     native: DataFrame
     runtime: SparkRuntime
+    _cancelled: threading.Event = field(default_factory=threading.Event)
     engine: ClassVar[EngineName] = "spark"
 
     @property
@@ -200,6 +202,12 @@ class SparkRows:
     @property
     def kinds(self) -> tuple[str, ...]:
         return tuple(kind for _, kind in self.native.dtypes)
+
+    def again(self) -> SparkRows:
+        return replace(self, _cancelled=threading.Event())
+
+    def cancel(self) -> None:
+        self._cancelled.set()
 
     def first(self, rows: int) -> pa.Table:
         return self._collected(self.native.limit(rows))
@@ -266,5 +274,12 @@ class SparkRows:
         return rows
 
     def _run(self, action: Callable[[], T], description: str = "query") -> T:
+        self._unless_cancelled()
         with self.placing():
-            return self.runtime.run(lambda _: action(), description)
+            return self.runtime.run(lambda _: action(), description, detail=self._unless_cancelled)
+
+    def _unless_cancelled(self, *_: int) -> str:
+        """Say nothing about a job that runs; raise when it was cancelled, which cancels its tasks."""
+        if self._cancelled.is_set():
+            raise Cancelled("the query was cancelled", hint="run it again to read its rows")
+        return ""

@@ -12,8 +12,9 @@ import sleeper_nb as sl
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_reads import FILE_FUNCTIONS, judged
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
+from sleeper_nb.progress import Watch
 from sleeper_nb.sql.statement import Statement
-from sleeper_nb.widgets.pager_model import PagesModel
+from sleeper_nb.widgets.answer_rows import AnswerRows
 
 SCHEMA = sl.Schema({"city": "string"}, {}, {"fare": "double?"})
 
@@ -110,7 +111,7 @@ def doors(session):
     trips = session.table("trips")
 
     def widget(sql):
-        return PagesModel(session.sql(sql, engine="duckdb")).page(0, 2)
+        return AnswerRows.of(session.sql(sql, engine="duckdb")).page(0, 2, Watch())
 
     return [
         lambda sql: session.sql(sql, engine="duckdb").to_arrow(),
@@ -158,7 +159,7 @@ def test_what_the_parser_might_miss_the_database_itself_refuses(session, folder)
     ):
         with pytest.raises(duckdb.Error):
             confined.execute(sql)
-    assert session.table("trips").check(deep=True).ok
+    assert session.table("trips").maintenance.check(deep=True).ok
 
 
 def test_every_table_function_of_this_duckdb_is_known_to_read_or_refused():

@@ -43,7 +43,7 @@ def append(session, folder, case):
     assert len(table.history()) == 2
     stored = {str(path.relative_to(home)) for path in home.rglob("data/**/*.parquet")}
     assert len(stored) == table.history()[0].files == 12, stored
-    assert table.check(deep=True).ok
+    assert table.maintenance.check(deep=True).ok
 
 
 def main():

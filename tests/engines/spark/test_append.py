@@ -78,7 +78,7 @@ def test_an_append_equals_an_ingest(spark, session, table, partitions):
     snapshot, _ = table.history()
     assert (snapshot.id, snapshot.message, snapshot.added_rows) == (2, "from Spark", 1000)
     assert snapshot.author == peer.history()[0].author
-    assert table.check(deep=True).ok
+    assert table.maintenance.check(deep=True).ok
 
 
 def test_a_job_is_recorded_as_of_an_ingest(spark, session, table):
@@ -254,7 +254,7 @@ def test_large_tasks_write_their_files_themselves(spark, table, stored):
     save(data)
     assert (table.history()[0].rows, table.history()[0].files) == (100_000, 12)
     assert len(stored()) == 12
-    assert table.check(deep=True).ok
+    assert table.maintenance.check(deep=True).ok
 
 
 def test_a_job_id_adds_its_rows_once(spark, table, stored):
@@ -288,7 +288,7 @@ def test_a_task_that_runs_again_adds_its_rows_once(table, tmp_path, stored, monk
     assert len(stored()) == 9
     made.commit(pickle.loads(pickle.dumps([again, other])))  # noqa: S301 - as Spark hands them on
     assert (table.history()[0].rows, len(table.history()), len(stored())) == (100, 2, 6)
-    assert table.check(deep=True).ok
+    assert table.maintenance.check(deep=True).ok
 
 
 def test_of_a_task_that_runs_twice_at_once_one_adds_its_rows(table, tmp_path, stored, monkeypatch):
@@ -306,7 +306,7 @@ def test_a_task_cuts_its_rows_into_parts_that_fit_its_memory(table, tmp_path, mo
     batches = pa.Table.from_pylist(rows(300), schema=SCHEMA.arrow).to_batches(max_chunksize=50)
     made.commit([made.write(iter(batches))])
     assert (table.history()[0].rows, table.history()[0].files) == (300, 9)
-    assert table.check(deep=True).ok
+    assert table.maintenance.check(deep=True).ok
 
 
 def test_an_append_that_is_aborted_deletes_what_was_written(table, tmp_path, stored, monkeypatch):

@@ -60,7 +60,7 @@ def test_keys_of_another_type_find_their_leaf(session: sl.Session, spark_engine:
     table = session.create_table("t", sl.Schema({"k": key}, {"s": sort}), [point])
     table.bulk_import(spark_engine.session().sql(f"select * from {rows} as t(k, s)"))
     assert [file["rows"] for file in table.inspect.files()] == [1, 1]
-    assert table.check(deep=True).findings == ()
+    assert table.maintenance.check(deep=True).findings == ()
 
 
 @pytest.mark.parametrize("values", some(["(1.5D)", "('0x1')", "(null)", "(cast(3000000000 as bigint))"]))

@@ -30,7 +30,7 @@ def test_files_of_spark_have_checksums_and_damaged_pages_are_errors(tmp_path: Pa
             assert each["checksum"]
             if (folder / each["filename"]).exists():
                 assert checksum_of((folder / each["filename"]).read_bytes()) == each["checksum"]
-        assert table.check(deep=True).ok
+        assert table.maintenance.check(deep=True).ok
         path = folder / table.at().state.files.active["filename"][0].as_py()
         whole = path.read_bytes()
         path.write_bytes(whole[:300] + bytes([whole[300] ^ 1]) + whole[301:])

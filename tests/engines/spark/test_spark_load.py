@@ -353,7 +353,7 @@ def test_one_file_for_all_leaves_is_cut_to_each_by_every_engine(session, engine)
         assert sorted(map(repr, found.to_pylist())) == expected
     assert len(table.maintenance.compact("all", engine=engine).jobs) == 4
     assert content(table.scan()) == expected
-    assert table.check(deep=True).ok
+    assert table.maintenance.check(deep=True).ok
 
 
 def test_keys_of_all_types_are_in_one_order_by_spark_and_in_process(session, engine):

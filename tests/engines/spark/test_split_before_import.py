@@ -65,7 +65,7 @@ def test_leaves_get_even_shares(session, tmp_path, kind):
     assert max(shares(table)) <= 1.5 * ROWS / 8
     assert [snapshot.operation for snapshot in table.history()] == ["ingest", "split", "create"]
     assert table.scan().to_arrow().sort_by("n").to_pylist() == rows(kind).to_pylist()
-    assert table.check(deep=True).ok
+    assert table.maintenance.check(deep=True).ok
 
 
 def test_csv_is_sampled_too(session, tmp_path):
@@ -86,7 +86,7 @@ def test_few_rows_that_are_there_move_to_the_new_leaves(session, tmp_path, state
     assert len(shares(table)) == 8
     assert table.scan().count() == ROWS + 500
     assert table.at(2).scan().count() == 500
-    assert table.check(deep=True).ok
+    assert table.maintenance.check(deep=True).ok
 
 
 def unsplit(session: sl.Session, tmp_path: Path, case: str) -> Any:

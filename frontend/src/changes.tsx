@@ -1,0 +1,466 @@
+/** The Changes tab: rows, columns, files and partitions that differ between two versions; roll back and savepoint. */
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import {
+  type ChangeKind,
+  blockOf,
+  byDistance,
+  comparedWith,
+  type End,
+  endAt,
+  gridColumns,
+  pairedBars,
+} from "./change_view";
+import { ActionPanel } from "./action_panel";
+import "./changes.css";
+import { ago, bytes, count, percent, plural, signed, utcExact } from "./format";
+import { Grid } from "./grid/grid";
+import type { GridSource } from "./grid/source";
+import { Icon } from "./icons";
+import { kindLabel, KindMark } from "./kinds";
+import { MiniBars } from "./mini_bars";
+import type { ChangesAnswer, Column, ColumnChange, FileChange, Requests } from "./protocol";
+import { Button, Chip, Empty, Failure, Skeleton } from "./states";
+import { type Loaded, NOTHING, type Store } from "./store";
+
+const SETTLE = 120; // milliseconds: a handle that is dragged asks where it stops
+const KINDS: { kind: ChangeKind; sign: string; word: string }[] = [
+  { kind: "added", sign: "+", word: "added" },
+  { kind: "removed", sign: "−", word: "removed" },
+  { kind: "changed", sign: "~", word: "changed" },
+];
+
+export function ChangesTab({ store }: { store: Store }) {
+  const opened = store.opened.value.value;
+  const version = store.version.value;
+  if (opened === null) return <Waiting />;
+  const after = endAt(opened.versions, version);
+  const number = comparedWith(opened.versions, version, store.before.value);
+  const before = number === null ? null : endAt(opened.versions, number);
+  if (after === null) return <Waiting />;
+  const panel = <ActionPanel store={store} />;
+  if (before === null) {
+    return (
+      <div class="sx-changes">
+        <div class="sx-changes-body">
+          {panel}
+          <Empty title="There is no earlier version" icon="compare">
+            Snapshot {version} is the first of {opened.name}. Choose a later one in the time bar to see what it changed.
+          </Empty>
+        </div>
+      </div>
+    );
+  }
+  const [from, to] = before.number < after.number ? [before, after] : [after, before];
+  const actions = opened.actions ? <Actions store={store} from={from} to={to} /> : null;
+  return (
+    <Review store={store} table={opened.name} from={from} to={to} actions={actions}>
+      {panel}
+    </Review>
+  );
+}
+
+function Actions({ store, from, to }: { store: Store; from: End; to: End }) {
+  return (
+    <div class="sx-changes-actions">
+      <Button
+        icon="flag"
+        onClick={() => store.plan("save", to.number)}
+        title={`Keep snapshot ${to.number} from expiring`}
+      >
+        Save {to.number}…
+      </Button>
+      <Button class="sx-danger" icon="back" onClick={() => store.plan("roll back", from.number)}>
+        Roll back to {from.number}…
+      </Button>
+    </div>
+  );
+}
+
+interface ReviewParts {
+  store: Store;
+  table: string;
+  from: End;
+  to: End;
+  actions?: preact.ComponentChildren; // beside the two cards
+  children?: preact.ComponentChildren; // above the counts
+}
+
+/** What differs between two versions of a table. */
+export function Review({ store, table, from, to, actions, children }: ReviewParts) {
+  const loaded = useSignal<Loaded<ChangesAnswer>>(NOTHING);
+  const wanted = useSignal<Requests["changes"]["args"]["asked"]>([]);
+  const hidden = useSignal<ChangeKind[]>([]);
+  const ask = (): void => {
+    const args = { table, before: from.number, after: to.number, asked: wanted.peek() };
+    void store.load(loaded, "changes", args, { parts: true });
+  };
+  useEffect(() => {
+    wanted.value = [];
+    const timer = setTimeout(ask, loaded.peek().value === null ? 0 : SETTLE);
+    return () => clearTimeout(timer);
+  }, [table, from.number, to.number, to.committed]);
+  const read = (what: "rows" | "columns"): void => {
+    wanted.value = [...wanted.peek(), what];
+    ask();
+  };
+  const { value, loading, failure } = loaded.value;
+  const isOld = value !== null && (value.before !== from.number || value.after !== to.number);
+  useEffect(() => {
+    if (value && !isOld) store.footer.value = { line: value.line, source: "", seconds: null };
+  }, [value, isOld]);
+  const columns = store.schema.value.value?.columns ?? [];
+  return (
+    <div class="sx-changes">
+      <header class="sx-changes-header">
+        <EndCard title="From" end={from} />
+        <Icon name="right" />
+        <EndCard title="To" end={to} />
+        {actions}
+      </header>
+      <div class={`sx-changes-body${isOld ? " sx-changes-old" : ""}`} aria-busy={loading}>
+        {children}
+        {failure && <Failure failure={failure} onRetry={ask} />}
+        {!failure && value === null && <Skeleton rows={10} label="Versions are compared" />}
+        {!failure && value !== null && (
+          <Differences
+            answer={value}
+            loading={loading}
+            hidden={hidden.value}
+            columns={columns}
+            onRead={read}
+            onHide={(kinds) => (hidden.value = kinds)}
+          />
+        )}
+      </div>
+    </div>
+  );
+}
+
+function EndCard({ title, end }: { title: string; end: End }) {
+  return (
+    <section class="sx-end" aria-label={`${title} snapshot ${end.number}`}>
+      <p class="sx-end-line">
+        <span class="sx-muted">{title}</span>
+        <strong>Snapshot {end.number}</strong>
+        <time class="sx-muted" title={utcExact(end.committed)}>
+          {ago(end.committed)}
+        </time>
+        {end.savepoints.length > 0 && (
+          <span class="sx-end-saved sx-cut" title={`Savepoints: ${end.savepoints.join(", ")}`}>
+            <Icon name="flag" />
+            {end.savepoints[0]}
+            {end.savepoints.length > 1 && ` +${end.savepoints.length - 1}`}
+          </span>
+        )}
+      </p>
+      <p class="sx-end-line">
+        <KindMark kind={end.kind} />
+        <span class="sx-cut" title={`${end.message} ${end.change}`.trim()}>
+          {end.message ? <strong>{end.message}</strong> : kindLabel(end.kind)}
+          {end.change && <span class="sx-muted"> · {end.change}</span>}
+        </span>
+      </p>
+    </section>
+  );
+}
+
+interface DifferencesParts {
+  answer: ChangesAnswer;
+  loading: boolean;
+  hidden: ChangeKind[];
+  columns: Column[];
+  onRead: (what: "rows" | "columns") => void;
+  onHide: (kinds: ChangeKind[]) => void;
+}
+
+type Part = "rows" | "columns" | "files" | "partitions" | "schema";
+
+/** One part of what differs at a time; how much there is of each is always said. */
+function Differences({ answer, loading, hidden, columns, onRead, onHide }: DifferencesParts) {
+  const chosen = useSignal<Part>("rows");
+  const { filesOf, partitionsChanged, schema } = answer;
+  const parts: { part: Part; title: string; many: number | null }[] = [
+    { part: "rows", title: "Rows", many: null },
+    { part: "columns", title: "Columns", many: null },
+    { part: "files", title: "Files", many: filesOf.added + filesOf.removed },
+    { part: "partitions", title: "Partitions", many: partitionsChanged },
+    { part: "schema", title: "Schema", many: schema.length },
+  ];
+  const part = chosen.value;
+  return (
+    <>
+      <div class="sx-changes-bar">
+        <div class="sx-segments" role="group" aria-label="What differs">
+          {parts.map((each) => (
+            <button
+              key={each.part}
+              type="button"
+              class="sx-segment"
+              aria-pressed={each.part === part}
+              onClick={() => (chosen.value = each.part)}
+            >
+              {each.title}
+              {each.many !== null && <span class="sx-muted sx-segment-many"> {count(each.many)}</span>}
+            </button>
+          ))}
+        </div>
+        <Counts answer={answer} loading={loading} hidden={hidden} onRead={onRead} onHide={onHide} />
+      </div>
+      {part === "rows" && <Rows answer={answer} hidden={hidden} columns={columns} loading={loading} />}
+      {part === "columns" && <Statistics answer={answer} loading={loading} onRead={onRead} />}
+      {part === "files" && <Files answer={answer} />}
+      {part === "partitions" && <Partitions answer={answer} />}
+      {part === "schema" && <SchemaDifferences answer={answer} />}
+    </>
+  );
+}
+
+/** Three counts that also choose which rows are listed. */
+function Counts({ answer, loading, hidden, onRead, onHide }: Omit<DifferencesParts, "columns">) {
+  const { counts, unread, most } = answer;
+  if (counts === null && unread.rows) {
+    return (
+      <div class="sx-changes-counts">
+        <Button onClick={() => onRead("rows")}>Read {unread.rows}</Button>
+        <span class="sx-muted">to compare the rows.</span>
+      </div>
+    );
+  }
+  if (counts === null) {
+    return (
+      <div class="sx-changes-counts">
+        {loading ? <Skeleton width="280px" height="28px" /> : <span>Rows were not compared.</span>}
+      </div>
+    );
+  }
+  const toggle = (kind: ChangeKind): void =>
+    onHide(hidden.includes(kind) ? hidden.filter((each) => each !== kind) : [...hidden, kind]);
+  const isCut = KINDS.some(({ kind }) => counts[kind] > most);
+  return (
+    <div class="sx-changes-counts" role="group" aria-label="Rows that are listed">
+      {KINDS.map(({ kind, sign, word }) => (
+        <button
+          key={kind}
+          type="button"
+          class={`sx-count ${counts[kind] === 0 ? "sx-count-none" : `sx-count-${kind}`}`}
+          aria-pressed={!hidden.includes(kind) && counts[kind] > 0}
+          disabled={counts[kind] === 0}
+          onClick={() => toggle(kind)}
+        >
+          <span aria-hidden="true">{sign}</span>
+          <strong>{count(counts[kind])}</strong> {word}
+        </button>
+      ))}
+      {isCut && <span class="sx-muted">The first {count(most)} of each are listed</span>}
+    </div>
+  );
+}
+
+function Rows({
+  answer,
+  hidden,
+  columns,
+  loading,
+}: Pick<DifferencesParts, "answer" | "hidden" | "columns" | "loading">) {
+  const rows = useMemo(() => answer.rows.filter((row) => !hidden.includes(row.kind)), [answer, hidden]);
+  const shownColumns = useMemo(() => gridColumns(answer, columns), [answer, columns]);
+  const source = useMemo(
+    (): GridSource => ({
+      key: [answer.before, answer.after, rows.length, ...hidden, ...shownColumns.map((each) => each.type)].join(" "),
+      columns: shownColumns,
+      total: rows.length,
+      marked: true,
+      fetch: (asked) => Promise.resolve(blockOf(answer, rows, asked)),
+    }),
+    [answer, rows, shownColumns],
+  );
+  if (answer.counts === null) return loading && !answer.unread.rows ? <Skeleton rows={6} /> : null;
+  if (answer.rows.length === 0) return <Empty title="No rows changed">Both versions have the same rows.</Empty>;
+  if (rows.length === 0) return <Empty title="All kinds are hidden">Press a count to list its rows.</Empty>;
+  return (
+    <div class="sx-changes-grid">
+      <Grid source={source} label="Changed rows" />
+    </div>
+  );
+}
+
+function SchemaDifferences({ answer }: { answer: ChangesAnswer }) {
+  if (answer.schema.length === 0) return <Empty title="The schema is the same" />;
+  return (
+    <ul class="sx-changes-schema" aria-label="Schema">
+      {answer.schema.map(({ name, before, after }) => (
+        <li key={name}>
+          <Chip tone={before === "" ? "added" : after === "" ? "removed" : "changed"}>
+            {before === "" ? "+ added" : after === "" ? "− removed" : "~ changed"}
+          </Chip>
+          <strong>{name}</strong>
+          <code>{before === "" || after === "" ? before || after : `${before} → ${after}`}</code>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Statistics({ answer, loading, onRead }: Pick<DifferencesParts, "answer" | "loading" | "onRead">) {
+  const { statistics, unread } = answer;
+  const sorted = useMemo(() => (statistics ? byDistance(statistics) : null), [statistics]);
+  if (sorted === null && unread.columns) {
+    return (
+      <Empty
+        title="Values were not compared"
+        action={<Button onClick={() => onRead("columns")}>Read {unread.columns}</Button>}
+      >
+        Reading both versions shows how the values of each column are spread.
+      </Empty>
+    );
+  }
+  if (sorted === null) return loading ? <Skeleton rows={6} label="Columns are compared" /> : null;
+  const { moved, same } = sorted;
+  if (moved.length === 0)
+    return <Empty title="Values are spread as before">No column has other values, or other shares of them.</Empty>;
+  return (
+    <section class="sx-changes-part" aria-label="Columns">
+      <p class="sx-changes-legend sx-muted">
+        <span class="sx-legend-bar" /> Snapshot {answer.after} <span class="sx-legend-line" /> Snapshot {answer.before}
+      </p>
+      <div class="sx-changes-columns">
+        {moved.map((each) => (
+          <ColumnCard key={each.name} column={each} differs={answer.cells[each.name] ?? 0} />
+        ))}
+      </div>
+      {same.length > 0 && <p class="sx-muted">Spread as before: {same.join(", ")}</p>}
+    </section>
+  );
+}
+
+function ColumnCard({ column, differs }: { column: ColumnChange; differs: number }) {
+  const { name, before, after } = column;
+  const bars = pairedBars(column).map((each) => ({ label: each.label, value: each.after, before: each.before }));
+  return (
+    <article class="sx-column-card" aria-label={name}>
+      <h4 class="sx-column-name sx-cut" title={name}>
+        {name}
+      </h4>
+      {bars.length > 0 && <MiniBars label={`Values of ${name} before and after`} bars={bars} height={48} />}
+      <dl class="sx-column-facts">
+        {before === null && <Fact name="Column" value="added" />}
+        {after === null && <Fact name="Column" value="removed" />}
+        {before && after && before.nulls + after.nulls > 0 && (
+          <Fact name="NULL" value={arrow(percent(before.nulls, before.rows), percent(after.nulls, after.rows))} />
+        )}
+        {before && after && <Fact name="Distinct" value={arrow(count(before.distinct), count(after.distinct))} />}
+        {differs > 0 && <Fact name="Changed" value={plural(differs, "cell")} />}
+      </dl>
+    </article>
+  );
+}
+
+function arrow(before: string, after: string): string {
+  return before === after ? after : `${before} → ${after}`;
+}
+
+function Fact({ name, value }: { name: string; value: string }) {
+  return (
+    <div>
+      <dt class="sx-muted">{name}</dt>
+      <dd>{value}</dd>
+    </div>
+  );
+}
+
+function Files({ answer }: { answer: ChangesAnswer }) {
+  const { added, removed } = answer.filesOf;
+  const listed = [
+    ...answer.files.added.map((file) => ({ sign: "+", file })),
+    ...answer.files.removed.map((file) => ({ sign: "−", file })),
+  ];
+  if (listed.length === 0) return <Empty title="No file differs" />;
+  return (
+    <div class="sx-table-scroll">
+      <table class="sx-table">
+        <thead>
+          <tr>
+            <th scope="col">File</th>
+            <th scope="col">Partition</th>
+            <th scope="col" class="sx-number">
+              Rows
+            </th>
+            <th scope="col" class="sx-number">
+              Size
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {listed.map(({ sign, file }) => (
+            <FileRow key={`${sign}${file.name}`} sign={sign} file={file} />
+          ))}
+        </tbody>
+      </table>
+      {listed.length < added + removed && <p class="sx-muted">The first {count(listed.length)} are listed.</p>}
+    </div>
+  );
+}
+
+function FileRow({ sign, file }: { sign: string; file: FileChange }) {
+  return (
+    <tr>
+      <td>
+        <span class={sign === "+" ? "sx-sign-added" : "sx-sign-removed"}>{sign}</span>{" "}
+        <code title={file.name}>{file.name}</code>
+      </td>
+      <td>{file.partition}</td>
+      <td class="sx-number">{count(file.rows)}</td>
+      <td class="sx-number">{bytes(file.bytes)}</td>
+    </tr>
+  );
+}
+
+function Partitions({ answer }: { answer: ChangesAnswer }) {
+  const { partitions, partitionsChanged, partitionsOf } = answer;
+  if (partitions.length === 0) return <Empty title="No partition differs" />;
+  return (
+    <div class="sx-table-scroll">
+      <table class="sx-table">
+        <thead>
+          <tr>
+            <th scope="col">Keys</th>
+            <th scope="col" class="sx-number">
+              Rows before
+            </th>
+            <th scope="col" class="sx-number">
+              Rows after
+            </th>
+            <th scope="col" class="sx-number">
+              Difference
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {partitions.map((each) => (
+            <tr key={each.keys}>
+              <td>{each.keys}</td>
+              <td class="sx-number">{count(each.rowsBefore)}</td>
+              <td class="sx-number">{count(each.rowsAfter)}</td>
+              <td class="sx-number">{signed(each.rowsAfter - each.rowsBefore)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <p class="sx-muted">
+        {count(partitionsChanged)} of {plural(partitionsOf, "partition")} differ
+        {partitions.length < partitionsChanged && `; the first ${count(partitions.length)} are listed`}.
+      </p>
+    </div>
+  );
+}
+
+function Waiting() {
+  return (
+    <div class="sx-changes">
+      <div class="sx-changes-body">
+        <Skeleton rows={10} label="Versions are read" />
+      </div>
+    </div>
+  );
+}

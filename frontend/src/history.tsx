@@ -1,0 +1,200 @@
+/** The History tab: commits, the newest first. One that is selected is shown, two are compared. */
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ago, count, plural, utc, utcExact } from "./format";
+import "./history.css";
+import { Icon } from "./icons";
+import { RequestError, Superseded } from "./kernel";
+import { kindLabel, KindMark } from "./kinds";
+import type { Failure as Reason, HistoryEntry } from "./protocol";
+import { Button, Chip, Empty, Failure, Skeleton } from "./states";
+import type { Store } from "./store";
+
+const PAGE = 100;
+
+interface Listed {
+  entries: HistoryEntry[];
+  total: number | null; // null: nothing was read yet
+  failure: Reason | null;
+}
+
+const NONE: Listed = { entries: [], total: null, failure: null };
+
+export function HistoryTab({ store }: { store: Store }) {
+  const listed = useSignal<Listed>(NONE);
+  const table = store.table.value;
+  const newest = store.newest.value;
+  const read = async (first: number): Promise<void> => {
+    const before = first === 0 ? [] : listed.peek().entries;
+    try {
+      const answer = await store.kernel.ask("history", { table, first, count: PAGE });
+      listed.value = { entries: [...before, ...answer.entries], total: answer.total, failure: null };
+      store.footer.value = { line: answer.line, source: "", seconds: null };
+    } catch (error) {
+      if (error instanceof RequestError) listed.value = { ...listed.peek(), failure: error.failure };
+      else if (!(error instanceof Superseded)) throw error;
+    }
+  };
+  useEffect(() => {
+    void read(0);
+    return () => store.kernel.cancel("history");
+  }, [table, newest]);
+  const { entries, total, failure } = listed.value;
+  return (
+    <div class="sx-history">
+      {failure && <Failure failure={failure} onRetry={() => void read(entries.length)} />}
+      {total === null && !failure && <Skeleton rows={12} height="20px" label="The history is read" />}
+      {total === 0 && <Empty title="No commits yet" icon="table" />}
+      {entries.length > 0 && <Commits store={store} entries={entries} />}
+      {total !== null && entries.length < total && !failure && (
+        <More key={entries.length} left={total - entries.length} onSeen={() => void read(entries.length)} />
+      )}
+    </div>
+  );
+}
+
+/** The end of what was read: as soon as it is seen, more is. */
+function More({ left, onSeen }: { left: number; onSeen: () => void }) {
+  const place = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const observer = new IntersectionObserver((seen) => seen.some((each) => each.isIntersecting) && onSeen(), {
+      rootMargin: "400px",
+    });
+    observer.observe(place.current!);
+    return () => observer.disconnect();
+  }, []);
+  return (
+    <div ref={place} class="sx-history-more sx-muted">
+      {plural(left, "older commit")}
+    </div>
+  );
+}
+
+function Commits({ store, entries }: { store: Store; entries: HistoryEntry[] }) {
+  const list = useRef<HTMLUListElement>(null);
+  const onKey = (event: KeyboardEvent): void => {
+    const rows = [...(list.current?.querySelectorAll<HTMLElement>(".sx-commit-main") ?? [])];
+    const at = rows.indexOf(event.target as HTMLElement);
+    if (at === -1) return;
+    const moves: Record<string, number> = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 };
+    const next = moves[event.key];
+    if (next === undefined) return;
+    event.preventDefault();
+    rows[Math.max(0, Math.min(rows.length - 1, next))]?.focus();
+  };
+  return (
+    <ul ref={list} class="sx-commits" aria-label="Commits, newest first" onKeyDown={onKey}>
+      {entries.map((entry) => (
+        <Commit key={entry.number} store={store} entry={entry} />
+      ))}
+    </ul>
+  );
+}
+
+function Commit({ store, entry }: { store: Store; entry: HistoryEntry }) {
+  const [open, setOpen] = useState(false);
+  const shown = store.version.value;
+  const isShown = entry.number === shown;
+  const isCompared = entry.number === store.before.value;
+  const select = (event: MouseEvent): void => {
+    if (event.shiftKey && !isShown) store.compare(entry.number, shown);
+    else store.travel(entry.number);
+  };
+  return (
+    <li class={`sx-commit${isShown ? " sx-commit-shown" : ""}${isCompared ? " sx-commit-compared" : ""}`}>
+      <div class="sx-commit-row">
+        <button
+          type="button"
+          class="sx-commit-main"
+          aria-pressed={isShown}
+          aria-label={spoken(entry)}
+          title="Show this snapshot (Shift: compare with the one shown)"
+          onClick={select}
+        >
+          <KindMark kind={entry.kind} />
+          <span class="sx-commit-number sx-muted">{entry.number}</span>
+          <span class="sx-commit-words">
+            <span class="sx-commit-first">
+              <span class="sx-cut">{entry.message ? <strong>{entry.message}</strong> : kindLabel(entry.kind)}</span>
+              {entry.savepoints.length > 0 && (
+                <Chip tone="accent" title={`Savepoints: ${entry.savepoints.join(", ")}`}>
+                  <Icon name="flag" />
+                  {entry.savepoints[0]}
+                  {entry.savepoints.length > 1 && ` +${entry.savepoints.length - 1}`}
+                </Chip>
+              )}
+            </span>
+            <span class="sx-cut sx-muted sx-commit-what">
+              {[entry.message ? kindLabel(entry.kind) : "", entry.change].filter(Boolean).join(" · ")}
+            </span>
+          </span>
+          <span class="sx-commit-rows">{plural(entry.rows, "row")}</span>
+          <time class="sx-commit-time sx-muted" title={utcExact(entry.committed)}>
+            {ago(entry.committed)}
+          </time>
+        </button>
+        <Button
+          look="quiet"
+          icon="compare"
+          aria-label={`Compare ${entry.number} with the shown snapshot ${shown}`}
+          disabled={isShown}
+          onClick={() => store.compare(entry.number, shown)}
+        />
+        <Button
+          look="quiet"
+          icon={open ? "down" : "right"}
+          aria-label={`Details of snapshot ${entry.number}`}
+          aria-expanded={open}
+          onClick={() => setOpen(!open)}
+        />
+      </div>
+      {open && <Details store={store} entry={entry} />}
+    </li>
+  );
+}
+
+function spoken(entry: HistoryEntry): string {
+  const said = [
+    `Snapshot ${entry.number}`,
+    entry.message,
+    kindLabel(entry.kind),
+    entry.change,
+    plural(entry.rows, "row"),
+  ];
+  return [...said, ...entry.savepoints.map((each) => `savepoint ${each}`), utc(entry.committed)]
+    .filter(Boolean)
+    .join(", ");
+}
+
+function Details({ store, entry }: { store: Store; entry: HistoryEntry }) {
+  const facts: [string, string][] = [
+    ["Committed", utcExact(entry.committed)],
+    ["Files", count(entry.files)],
+    ...entry.details,
+  ];
+  const canAct = store.opened.value.value?.actions ?? false;
+  return (
+    <div class="sx-commit-details">
+      <dl>
+        {facts.map(([name, value]) => (
+          <div key={name}>
+            <dt class="sx-muted">{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      {canAct && (
+        <div class="sx-commit-actions">
+          <Button icon="flag" onClick={() => store.plan("save", entry.number)}>
+            Save {entry.number}…
+          </Button>
+          {entry.number !== store.newest.value && (
+            <Button class="sx-danger" icon="back" onClick={() => store.plan("roll back", entry.number)}>
+              Roll back to {entry.number}…
+            </Button>
+          )}
+        </div>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,371 @@
+/** The picture of key space: a canvas for the eye, a slider for the keyboard, a tooltip, an axis and a legend. */
+import { type Signal, useSignal } from "@preact/signals";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { bytes, count, plural } from "./format";
+import * as layout from "./keyspace_layout";
+import {
+  barBox,
+  CAPTIONS,
+  captionsOf,
+  filesHeight,
+  HEIGHTS,
+  INK_NAMES,
+  type Inks,
+  paint,
+  type Picture,
+  STRIP,
+} from "./keyspace_paint";
+import { useWidth } from "./measured";
+import type { KeySpaceAnswer } from "./protocol";
+
+export const ZOOM = 1.6;
+const MOST_LANES = 10;
+const TICK = 116; // pixels for the text of a boundary
+const BESIDE = 16; // pixels from the pointer to the tooltip
+const DRAGGED = 4; // pixels: less is a click
+
+export interface Space {
+  answer: KeySpaceAnswer;
+  usual: number; // the median of rows
+  heats: layout.Heat[];
+  edges: Float64Array;
+}
+
+interface StripParts {
+  space: Space;
+  view: Signal<layout.View>;
+  chosen: Signal<number>;
+  hovered: Signal<number | null>;
+  crowd: Signal<number>; // the most files at one place, where they are counts and no bars
+  dark: boolean; // the theme: other colours for the canvas
+  onZoom: (factor: number, at?: number) => void;
+  onChoose: (leaf: number) => void;
+  onOpen: (leaf: number) => void;
+}
+
+/** The picture. One can go through its leaves with the arrow keys, as with a slider. */
+export function Strip({ space, view, chosen, hovered, crowd, dark, onZoom, onChoose, onOpen }: StripParts) {
+  const box = useRef<HTMLDivElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const width = useWidth(box);
+  const pointer = useSignal<{ x: number; y: number; file: number | null } | null>(null);
+  const { answer, edges, heats } = space;
+  const shown = view.value;
+  const picture = useMemo(() => pictureOf(space, shown, width, canvas.current), [answer, edges, heats, shown, width]);
+  useLayoutEffect(() => {
+    crowd.value = "counts" in picture.layers ? picture.layers.most : 0;
+  }, [picture]);
+  useLayoutEffect(() => {
+    if (canvas.current && width > 0) paint(canvas.current, picture, inksOf(box.current!), width, fontOf(box.current!));
+  }, [picture, width, dark]);
+  useWheel(box, view, onZoom);
+  const placeAt = (x: number): number => shown.start + (x / Math.max(1, width)) * (shown.end - shown.start);
+  const leafAt = (x: number): number => layout.leafAt(edges, Math.min(1, Math.max(0, placeAt(x))));
+  const drag = useRef<{ x: number; view: layout.View; moved: boolean } | null>(null);
+  const place = (event: PointerEvent): { x: number; y: number } => {
+    const at = box.current!.getBoundingClientRect();
+    return { x: event.clientX - at.left, y: event.clientY - at.top };
+  };
+  const onMove = (event: PointerEvent): void => {
+    const { x, y } = place(event);
+    const held = drag.current;
+    if (held && Math.abs(x - held.x) > DRAGGED) held.moved = true;
+    if (held?.moved) view.value = layout.panned(held.view, (held.x - x) / width);
+    pointer.value = { x, y, file: fileAt(picture, x, y) };
+    hovered.value = leafAt(x);
+  };
+  const onDown = (event: PointerEvent): void => {
+    drag.current = { x: place(event).x, view: shown, moved: false };
+    (event.currentTarget as Element).setPointerCapture(event.pointerId);
+  };
+  const onUp = (event: PointerEvent): void => {
+    const held = drag.current;
+    drag.current = null;
+    if (held === null || held.moved) return;
+    const leaf = leafAt(place(event).x);
+    onChoose(leaf);
+    onOpen(leaf);
+  };
+  const onLeave = (): void => {
+    pointer.value = null;
+    hovered.value = null;
+  };
+  const onKey = (event: KeyboardEvent): void => {
+    const steps: Record<string, () => void> = {
+      ArrowLeft: () => onChoose(chosen.peek() - 1),
+      ArrowDown: () => onChoose(chosen.peek() - 1),
+      ArrowRight: () => onChoose(chosen.peek() + 1),
+      ArrowUp: () => onChoose(chosen.peek() + 1),
+      PageUp: () => onChoose(chosen.peek() + 10),
+      PageDown: () => onChoose(chosen.peek() - 10),
+      Home: () => onChoose(0),
+      End: () => onChoose(edges.length - 2),
+      Enter: () => onOpen(Math.max(0, chosen.peek())),
+      "+": () => onZoom(ZOOM, middleOf(edges, chosen.peek(), view.peek())),
+      "=": () => onZoom(ZOOM, middleOf(edges, chosen.peek(), view.peek())),
+      "-": () => onZoom(1 / ZOOM, middleOf(edges, chosen.peek(), view.peek())),
+      "0": () => (view.value = layout.WHOLE),
+    };
+    const step = steps[event.key];
+    if (step === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    step();
+  };
+  const leaf = Math.max(0, chosen.value);
+  const height = CAPTIONS + picture.filesHeight + STRIP;
+  return (
+    <div class="sx-keyspace">
+      <div
+        ref={box}
+        class="sx-keyspace-picture"
+        style={{ height: `${height}px` }}
+        role="slider"
+        tabindex={0}
+        aria-label="Partition"
+        aria-valuemin={1}
+        aria-valuemax={edges.length - 1}
+        aria-valuenow={leaf + 1}
+        aria-valuetext={spoken(space, leaf)}
+        aria-keyshortcuts="Enter + - 0"
+        data-lm-suppress-shortcuts="true"
+        onPointerMove={onMove}
+        onPointerDown={onDown}
+        onPointerUp={onUp}
+        onPointerLeave={onLeave}
+        onKeyDown={onKey}
+      >
+        {INK_NAMES.map((name) => (
+          <i key={name} class={`sx-ink sx-ink-${name}`} data-ink={name} aria-hidden="true" />
+        ))}
+        <canvas ref={canvas} aria-hidden="true" style={{ width: `${width}px`, height: `${height}px` }} />
+        {chosen.value >= 0 && <Marker name="chosen" leaf={leaf} edges={edges} view={shown} width={width} />}
+        {hovered.value !== null && (
+          <Marker name="hovered" leaf={hovered.value} edges={edges} view={shown} width={width} />
+        )}
+      </div>
+      <Axis space={space} view={shown} width={width} />
+      {pointer.value && hovered.value !== null && (
+        <Tooltip space={space} leaf={hovered.value} file={pointer.value.file} at={pointer.value} width={width} />
+      )}
+    </div>
+  );
+}
+
+function pictureOf(space: Space, view: layout.View, width: number, canvas: HTMLCanvasElement | null): Picture {
+  const { answer, edges, heats } = space;
+  const layers = layout.layers(edges, answer.files, view, Math.max(1, width), MOST_LANES);
+  const frames = layout.frames(edges, answer.jobs, view, Math.max(1, width));
+  const texts = frames.map(({ files, bytes: size, jobs }) => {
+    const where = jobs.length > 1 ? `in ${plural(jobs.length, "partition")}` : "here";
+    const what = `${plural(files, "file")} (${bytes(size)})`;
+    return [`Compaction would merge ${what} ${where}`, `Merge ${what}`, plural(files, "file")];
+  });
+  const pen = canvas?.getContext("2d") ?? null;
+  if (pen && canvas) pen.font = fontOf(canvas);
+  const captions = captionsOf(frames, texts, width, (text) => pen?.measureText(text).width ?? text.length * 6.5);
+  return {
+    pieces: layout.strip(edges, heats, view, Math.max(1, width)),
+    layers,
+    frames,
+    captions,
+    filesHeight: filesHeight(MOST_LANES, layers),
+  };
+}
+
+function fileAt(picture: Picture, x: number, y: number): number | null {
+  if (!("bars" in picture.layers)) return null;
+  const floor = CAPTIONS + picture.filesHeight;
+  const found = picture.layers.bars.find((bar) => {
+    const box = barBox(bar, floor);
+    return x >= box.x && x <= box.x + box.width && y >= box.y - 2 && y <= box.y + box.height + 2;
+  });
+  return found?.file ?? null;
+}
+
+function inksOf(box: HTMLElement): Inks {
+  const found = [...box.querySelectorAll<HTMLElement>("[data-ink]")].map((each) => [
+    each.dataset.ink,
+    getComputedStyle(each).color,
+  ]);
+  return Object.fromEntries(found) as Inks;
+}
+
+function fontOf(element: HTMLElement): string {
+  return `12px ${getComputedStyle(element).fontFamily}`;
+}
+
+/** The place of a leaf in the view, from 0 to 1: where a zoom by key stays. */
+function middleOf(edges: Float64Array, leaf: number, view: layout.View): number {
+  if (leaf < 0) return 0.5;
+  const middle = (edges[leaf]! + edges[leaf + 1]!) / 2;
+  return Math.min(1, Math.max(0, (middle - view.start) / (view.end - view.start)));
+}
+
+/** The wheel zooms around the pointer; sideways, or with Shift, it moves. */
+function useWheel(
+  box: { current: HTMLElement | null },
+  view: Signal<layout.View>,
+  onZoom: (factor: number, at: number) => void,
+): void {
+  useEffect(() => {
+    const element = box.current!;
+    const onWheel = (event: WheelEvent): void => {
+      const at = element.getBoundingClientRect();
+      const sideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
+      const isWhole = view.peek().end - view.peek().start >= 1;
+      if (isWhole && (sideways || event.deltaY > 0)) return; // there is nothing to do: the page scrolls
+      event.preventDefault();
+      if (sideways) view.value = layout.panned(view.peek(), (event.deltaX || event.deltaY) / at.width);
+      else onZoom(Math.exp(-event.deltaY / 300), (event.clientX - at.left) / at.width);
+    };
+    element.addEventListener("wheel", onWheel, { passive: false });
+    return () => element.removeEventListener("wheel", onWheel);
+  }, []);
+}
+
+function Marker(parts: { name: string; leaf: number; edges: Float64Array; view: layout.View; width: number }) {
+  const { name, leaf, edges, view, width } = parts;
+  const scale = width / (view.end - view.start);
+  const x = ((edges[leaf] ?? 0) - view.start) * scale;
+  const end = ((edges[leaf + 1] ?? 1) - view.start) * scale;
+  if (end < 0 || x > width) return null;
+  const left = Math.max(0, x);
+  return (
+    <div
+      class={`sx-keyspace-${name}`}
+      style={{ left: `${left}px`, width: `${Math.max(2, Math.min(width, end) - left)}px`, height: `${STRIP}px` }}
+    />
+  );
+}
+
+/** Lower keys of leaves below the strip, as many as have room; both ends always have one. */
+function Axis({ space, view, width }: { space: Space; view: layout.View; width: number }) {
+  const { leaves } = space.answer;
+  const [first, last] = [
+    layout.leafAt(space.edges, view.start),
+    layout.leafAt(space.edges, Math.max(view.start, view.end - 1e-9)),
+  ];
+  const low = (leaf: number): string => (leaf === 0 ? "First key" : leaves.low[leaf]!);
+  const scale = width / (view.end - view.start);
+  const ticks: { x: number; text: string }[] = [];
+  for (let leaf = first + 1; leaf <= last && last - first < 2000; leaf++) {
+    const x = (space.edges[leaf]! - view.start) * scale;
+    const before = ticks.at(-1)?.x ?? 0;
+    if (x - before >= TICK && width - x >= TICK * 2) ticks.push({ x, text: low(leaf) });
+  }
+  return (
+    <div class="sx-keyspace-axis" aria-hidden="true">
+      <span class="sx-keyspace-first sx-cut" title={low(first)}>
+        {low(first)}
+      </span>
+      {ticks.map((each) => (
+        <span
+          key={each.text}
+          class="sx-keyspace-tick sx-cut"
+          style={{ left: `${each.x}px`, maxWidth: `${TICK - 8}px` }}
+          title={each.text}
+        >
+          {each.text}
+        </span>
+      ))}
+      <span class="sx-keyspace-last sx-cut">{last + 1 < leaves.id.length ? leaves.low[last + 1] : "Last key"}</span>
+    </div>
+  );
+}
+
+interface TooltipParts {
+  space: Space;
+  leaf: number;
+  file: number | null;
+  at: { x: number; y: number };
+  width: number;
+}
+
+function Tooltip({ space, leaf, file, at, width }: TooltipParts) {
+  const { leaves, files } = space.answer;
+  const side = at.x > width / 2 ? { right: `${width - at.x + BESIDE}px` } : { left: `${at.x + BESIDE}px` };
+  return (
+    <div class="sx-keyspace-tip" style={{ ...side, top: `${Math.max(0, at.y - 3 * BESIDE)}px` }} aria-hidden="true">
+      {file !== null && (
+        <p class="sx-keyspace-tip-file">
+          <strong>{files.name[file]}</strong>
+          <span>
+            {plural(files.rows[file]!, "row")} · {bytes(files.bytes[file]!)}
+            {files.deleted[file]! > 0 && ` · ${count(files.deleted[file]!)} deleted`}
+          </span>
+          <span class="sx-muted">
+            {files.job[file]! >= 0
+              ? "A compaction would merge it"
+              : `In ${plural(files.last[file]! - files.first[file]! + 1, "partition")}`}
+          </span>
+        </p>
+      )}
+      <p>
+        <strong>{leaves.range[leaf]}</strong>
+        <span>
+          {plural(leaves.rows[leaf]!, "row")}
+          {againstMedian(leaves.rows[leaf]!, space.usual)} · {bytes(leaves.bytes[leaf]!)} ·{" "}
+          {plural(leaves.files[leaf]!, "file")}
+        </span>
+        <span class="sx-muted">Click to see its rows</span>
+      </p>
+    </div>
+  );
+}
+
+function againstMedian(rows: number, usual: number): string {
+  if (usual === 0 || rows === 0) return "";
+  const times = rows / usual;
+  return ` (${times >= 9.95 ? count(Math.round(times)) : times.toFixed(1)}× the median)`;
+}
+
+function spoken({ answer, heats, usual }: Space, leaf: number): string {
+  const { leaves } = answer;
+  const heat = heats[leaf] === "hot" ? ", hot" : "";
+  const rows = leaves.rows[leaf] ?? 0;
+  const said = `${plural(rows, "row")}${againstMedian(rows, usual)}${heat}`;
+  return `${leaves.range[leaf]}, ${said}, ${plural(leaves.files[leaf] ?? 0, "file")}`;
+}
+
+export function Legend({ space, crowd }: { space: Space; crowd: number }) {
+  const present = new Set(space.heats);
+  const { files, jobs } = space.answer;
+  const largest = files.bytes.reduce((most, each) => Math.max(most, each), 0);
+  const sizes = [...new Set(files.bytes.map((each) => layout.sizeClass(each, largest)))].sort();
+  return (
+    <div class="sx-keyspace-legend">
+      <ul aria-label="Rows of a partition">
+        <li class="sx-muted">Rows (median {count(Math.round(space.usual))})</li>
+        {layout.HEATS.filter((each) => present.has(each)).map((heat) => (
+          <li key={heat}>
+            <span class={`sx-keyspace-swatch sx-ink-${heat}`} />
+            {layout.HEAT_LABELS[heat]}
+          </li>
+        ))}
+      </ul>
+      <ul aria-label="Size of a file">
+        <li class="sx-muted">Files</li>
+        {crowd > 0 && (
+          <li>
+            <span class="sx-keyspace-swatch sx-ink-file1" />
+            Up to {plural(crowd, "file")} at one place: zoom in to see each
+          </li>
+        )}
+        {crowd === 0 &&
+          sizes.map((size) => (
+            <li key={size}>
+              <span class={`sx-keyspace-file sx-ink-file${size}`} style={{ height: `${HEIGHTS[size]}px` }} />
+              up to {bytes(largest * (layout.SIZE_SHARES[size + 1] ?? 1))}
+            </li>
+          ))}
+        {jobs.length > 0 && (
+          <li>
+            <span class="sx-keyspace-frame" />
+            Compaction would merge
+          </li>
+        )}
+      </ul>
+    </div>
+  );
+}

@@ -1,0 +1,166 @@
+/** The Partitions tab: key space to the scale of rows, with files as layers. */
+import { batch, type Signal, useSignal } from "@preact/signals";
+import { useEffect, useLayoutEffect, useMemo } from "preact/hooks";
+import { bytes, plural } from "./format";
+import { RequestError, Superseded } from "./kernel";
+import * as layout from "./keyspace_layout";
+import { Legend, type Space, Strip, ZOOM } from "./keyspace_picture";
+import { LeafList } from "./leaf_list";
+import "./partitions.css";
+import type { Failure as Reason, KeySpaceAnswer } from "./protocol";
+import { Button, Chip, Empty, Failure, Skeleton } from "./states";
+import { type Loaded, NOTHING, type Store } from "./store";
+
+export function PartitionsTab({ store }: { store: Store }) {
+  const loaded = useSignal<Loaded<KeySpaceAnswer>>(NOTHING);
+  const [table, version] = [store.table.value, store.version.value];
+  const ask = (): void => void (version > 0 && store.load(loaded, "keyspace", { table, version }, { parts: true }));
+  useEffect(ask, [table, version]);
+  const { value, loading, failure } = loaded.value;
+  useEffect(() => {
+    if (value) store.footer.value = { line: value.line, source: "", seconds: null };
+  }, [value]);
+  return (
+    <div class={`sx-partitions${loading && value ? " sx-partitions-old" : ""}`} aria-busy={loading}>
+      {failure && <Failure failure={failure} onRetry={ask} />}
+      {value === null && !failure && <Waiting />}
+      {value !== null && !failure && value.leaves.id.length === 0 && (
+        <Empty title="There are no partitions" icon="table" />
+      )}
+      {value !== null && !failure && value.leaves.id.length > 0 && <KeySpace store={store} answer={value} />}
+    </div>
+  );
+}
+
+function Waiting() {
+  return (
+    <>
+      <Skeleton width="320px" height="20px" />
+      <Skeleton height="140px" label="Partitions are read" />
+      <Skeleton rows={6} height="20px" />
+    </>
+  );
+}
+
+function KeySpace({ store, answer }: { store: Store; answer: KeySpaceAnswer }) {
+  const equal = useSignal(false);
+  const view = useSignal(layout.WHOLE);
+  const chosen = useSignal(-1); // the leaf of the keyboard; -1 before the first
+  const hovered = useSignal<number | null>(null);
+  const failure = useSignal<Reason | null>(null);
+  const crowd = useSignal(0);
+  const leafCount = answer.leaves.id.length;
+  useLayoutEffect(() => {
+    if (chosen.peek() >= leafCount) chosen.value = -1;
+    view.value = layout.WHOLE;
+  }, [leafCount, equal.value]);
+  const usual = useMemo(() => layout.median(answer.leaves.rows), [answer]);
+  const heats = useMemo(() => answer.leaves.rows.map((rows) => layout.heatOf(rows, usual)), [answer]);
+  const edges = useMemo(() => layout.boundaries(answer.leaves.rows, equal.value), [answer, equal.value]);
+  const space: Space = { answer, usual, heats, edges };
+  const zoom = (factor: number, at = 0.5): void =>
+    void (view.value = layout.zoomed(view.peek(), factor, at, leafCount));
+  const choose = (leaf: number): void => {
+    batch(() => {
+      chosen.value = Math.max(0, Math.min(leafCount - 1, leaf));
+      view.value = layout.revealed(view.peek(), edges, chosen.peek());
+    });
+  };
+  const open = async (leaf: number): Promise<void> => {
+    const args = { table: store.table.peek(), version: answer.version, leaf: answer.leaves.id[leaf]! };
+    try {
+      const { filters } = await store.kernel.ask("leaf", args);
+      batch(() => {
+        store.query.value = { filters, sorts: [], search: "" };
+        store.tab.value = "rows";
+      });
+    } catch (error) {
+      if (error instanceof RequestError) failure.value = error.failure;
+      else if (!(error instanceof Superseded)) throw error;
+    }
+  };
+  return (
+    <>
+      <Summary space={space} equal={equal} view={view} onZoom={zoom} />
+      {failure.value && <Failure failure={failure.value} />}
+      <Strip
+        space={space}
+        view={view}
+        chosen={chosen}
+        hovered={hovered}
+        crowd={crowd}
+        dark={store.dark.value}
+        onZoom={zoom}
+        onChoose={choose}
+        onOpen={(leaf) => void open(leaf)}
+      />
+      <Legend space={space} crowd={crowd.value} />
+      <LeafList
+        leaves={answer.leaves}
+        heats={heats}
+        usual={usual}
+        chosen={chosen}
+        onChoose={choose}
+        onOpen={(leaf) => void open(leaf)}
+      />
+    </>
+  );
+}
+
+interface SummaryParts {
+  space: Space;
+  equal: Signal<boolean>;
+  view: Signal<layout.View>;
+  onZoom: (factor: number) => void;
+}
+
+function Summary({ space, equal, view, onZoom }: SummaryParts) {
+  const { answer, heats } = space;
+  const { leaves, files, jobs } = answer;
+  const merged = jobs.reduce((sum, each) => ({ files: sum.files + each.files, bytes: sum.bytes + each.bytes }), {
+    files: 0,
+    bytes: 0,
+  });
+  const hot = heats.filter((each) => each === "hot").length;
+  const total = (values: number[]): number => values.reduce((sum, each) => sum + each, 0);
+  const isWhole = view.value.end - view.value.start >= 1;
+  return (
+    <div class="sx-keyspace-top">
+      <p>
+        <strong>{plural(leaves.id.length, "partition")}</strong>
+        <span class="sx-muted">
+          {` · ${plural(total(leaves.rows), "row")} · ${plural(files.name.length, "file")}`}
+          {` · ${bytes(total(files.bytes))}`}
+        </span>
+      </p>
+      {hot > 0 && <Chip tone="removed">{plural(hot, "hot partition")}</Chip>}
+      {jobs.length > 1 && (
+        <Chip tone="accent" title={`In ${plural(jobs.length, "partition")}`}>
+          Compaction would merge {plural(merged.files, "file")} ({bytes(merged.bytes)})
+        </Chip>
+      )}
+      {answer.unreferenced > 0 && (
+        <Chip title="Garbage collection removes them">{plural(answer.unreferenced, "unreferenced file")}</Chip>
+      )}
+      <span class="sx-keyspace-space" />
+      <div class="sx-segments" role="group" aria-label="Width of a partition">
+        <button type="button" class="sx-segment" aria-pressed={!equal.value} onClick={() => (equal.value = false)}>
+          By rows
+        </button>
+        <button type="button" class="sx-segment" aria-pressed={equal.value} onClick={() => (equal.value = true)}>
+          Equal
+        </button>
+      </div>
+      <div class="sx-keyspace-zoom" role="group" aria-label="Zoom">
+        <Button icon="minus" aria-label="Zoom out" disabled={isWhole} onClick={() => onZoom(1 / ZOOM)} />
+        <Button icon="plus" aria-label="Zoom in" onClick={() => onZoom(ZOOM)} />
+        <Button
+          icon="fit"
+          aria-label="Show all of key space"
+          disabled={isWhole}
+          onClick={() => (view.value = layout.WHOLE)}
+        />
+      </div>
+    </div>
+  );
+}

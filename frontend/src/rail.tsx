@@ -1,0 +1,356 @@
+/** The rail on the left: tables with search, size, growth and what is due; in a narrow page behind a button. */
+import { signal } from "@preact/signals";
+import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
+import { bytes, count, plural, px, short } from "./format";
+import { HEIGHT } from "./height";
+import { Icon } from "./icons";
+import { RequestError, Superseded } from "./kernel";
+import { useSize } from "./measured";
+import type { Failure as Reason, Found, TableDetails } from "./protocol";
+import "./rail.css";
+import { dueText, inView, type Listed, listed, missing, scrollFor, sparkPath } from "./rail_list";
+import { Button, Chip, Empty, Failure, Skeleton } from "./states";
+import type { Store } from "./store";
+
+const ROW = 52;
+const MORE = 4; // rows above and below those in view
+const PAUSE = 200; // milliseconds without a key before the kernel searches
+const SCROLL_PAUSE = 60;
+const SPARK = { width: 32, height: 18 };
+
+/** What is known of tables, and of the search for them. */
+class Known {
+  readonly details = signal<ReadonlyMap<string, TableDetails>>(new Map());
+  readonly found = signal<Found[] | null>(null);
+  readonly failure = signal<Reason | null>(null);
+  private asking = new Set<string>(); // names whose details are under way
+  private timer = 0;
+  private searching = 0;
+
+  constructor(private readonly store: Store) {}
+
+  /** Ask for the details of names in view, when scrolling rests. */
+  show(names: string[]): void {
+    window.clearTimeout(this.timer);
+    const known = this.details.peek();
+    const asked = missing(names, known);
+    if (asked.every((name) => this.asking.has(name))) return; // also when all is known
+    this.timer = window.setTimeout(() => void this.ask(asked), known.size === 0 ? 0 : SCROLL_PAUSE);
+  }
+
+  search(text: string): void {
+    window.clearTimeout(this.searching);
+    this.found.value = null;
+    this.store.kernel.cancel("search");
+    if (!text.trim()) return;
+    this.searching = window.setTimeout(() => void this.find(text.trim()), PAUSE);
+  }
+
+  /** Sizes may have changed: ask again for what is in view. */
+  forget(): void {
+    if (this.details.peek().size > 0) this.details.value = new Map();
+    this.asking = new Set();
+    this.failure.value = null;
+  }
+
+  end(): void {
+    window.clearTimeout(this.timer);
+    window.clearTimeout(this.searching);
+  }
+
+  private async ask(names: string[]): Promise<void> {
+    const keep = (tables: TableDetails[]): void => {
+      this.details.value = new Map([...this.details.peek(), ...tables.map((each) => [each.name, each] as const)]);
+    };
+    const asking = new Set(names);
+    this.asking = asking;
+    try {
+      keep((await this.store.kernel.ask("details", { names }, { onPart: ({ tables }) => keep(tables) })).tables);
+    } catch (error) {
+      if (error instanceof RequestError) keep(names.map((name) => unread(name, error.failure)));
+      else if (!(error instanceof Superseded)) throw error;
+    } finally {
+      if (this.asking === asking) this.asking = new Set();
+    }
+  }
+
+  private async find(text: string): Promise<void> {
+    try {
+      const keep = ({ found }: { found: Found[] }): void => {
+        this.found.value = found;
+      };
+      keep(await this.store.kernel.ask("search", { text }, { onPart: keep }));
+      this.failure.value = null;
+    } catch (error) {
+      if (error instanceof RequestError) this.failure.value = error.failure;
+      else if (!(error instanceof Superseded)) throw error;
+    }
+  }
+}
+
+function unread(name: string, { message, hint }: Reason): TableDetails {
+  return { name, rows: 0, bytes: 0, growth: [], due: [], problem: [message, hint].filter(Boolean).join(" ") };
+}
+
+export function Rail({ store }: { store: Store }) {
+  return (
+    <nav class="sx-rail" aria-label="Warehouse">
+      <TableList store={store} onChosen={() => undefined} />
+    </nav>
+  );
+}
+
+/** The name of the table as a button, which opens the rail over the page. */
+export function TablePicker({ store }: { store: Store }) {
+  const [isOpen, setOpen] = useState(false);
+  const box = useRef<HTMLDivElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    if (!isOpen) return undefined;
+    box.current?.querySelector<HTMLElement>("input")?.focus();
+    const onDown = (event: PointerEvent): void => {
+      if (!event.composedPath().includes(box.current as EventTarget)) setOpen(false);
+    };
+    document.addEventListener("pointerdown", onDown, true);
+    return () => document.removeEventListener("pointerdown", onDown, true);
+  }, [isOpen]);
+  const close = (): void => {
+    setOpen(false);
+    button.current?.focus();
+  };
+  return (
+    <div
+      class="sx-picker"
+      ref={box}
+      onKeyDown={(event) => {
+        if (event.key !== "Escape" || !isOpen) return;
+        event.preventDefault();
+        close();
+      }}
+    >
+      <button
+        ref={button}
+        type="button"
+        class="sx-picker-button"
+        aria-expanded={isOpen}
+        aria-label={`Table ${store.table.value}: choose another`}
+        onClick={() => setOpen(!isOpen)}
+      >
+        <span class="sx-cut">{store.table.value}</span>
+        <Icon name="down" />
+      </button>
+      {isOpen && (
+        <div class="sx-picker-list">
+          <TableList store={store} onChosen={close} />
+        </div>
+      )}
+    </div>
+  );
+}
+
+function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) {
+  const known = useMemo(() => new Known(store), [store]);
+  const [text, setText] = useState("");
+  const [active, setActive] = useState(-1);
+  const [top, setTop] = useState(0);
+  const list = useRef<HTMLDivElement>(null);
+  const { height } = useSize(list);
+  const id = useId();
+  const names = store.names.value;
+  const failure = known.failure.value ?? store.unlisted.value;
+  const found = known.found.value;
+  const rows = useMemo(() => listed(names, text, found), [names, text, found]);
+  const chosen = rows.findIndex((each) => each.name === store.table.value);
+  const at = Math.min(active < 0 ? chosen : active, rows.length - 1);
+  const [first, last] = inView(top, height || HEIGHT.first, ROW, rows.length, MORE);
+  const shown = rows.slice(first, last);
+  const details = known.details.value;
+
+  useEffect(() => () => known.end(), [known]);
+  useEffect(() => known.forget(), [known, store.refreshes.value]);
+  useEffect(() => known.show(shown.map((each) => each.name)));
+  useEffect(() => {
+    // The table that is shown is in view when the list is drawn for the first time.
+    if (height > 0 && chosen >= 0) scrollTo(list.current, chosen, height);
+  }, [height > 0]);
+
+  const choose = (index: number): void => {
+    const row = rows[index];
+    if (row === undefined) return;
+    setActive(index);
+    void store.choose(row.name);
+    onChosen();
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const page = Math.max(1, Math.floor(height / ROW) - 1);
+    const steps: Record<string, number> = {
+      ArrowDown: at + 1,
+      ArrowUp: at - 1,
+      PageDown: at + page,
+      PageUp: at - page,
+      ...(event.currentTarget instanceof HTMLInputElement ? {} : { Home: 0, End: rows.length - 1 }),
+    };
+    const to = steps[event.key];
+    if (event.key === "Enter" || (event.key === " " && event.currentTarget === list.current)) {
+      event.preventDefault();
+      choose(Math.max(0, text && active < 0 ? 0 : at));
+    } else if (to !== undefined && rows.length > 0) {
+      event.preventDefault();
+      const index = Math.max(0, Math.min(rows.length - 1, to));
+      setActive(index);
+      scrollTo(list.current, index, height);
+    }
+  };
+  return (
+    <>
+      <div class="sx-rail-head">
+        <label class="sx-rail-search">
+          <Icon name="search" />
+          <input
+            type="search"
+            placeholder="Find tables"
+            title="By name, column, key or comment"
+            aria-label="Find tables by name, column or comment"
+            aria-controls={`${id}-list`}
+            value={text}
+            onInput={(event) => {
+              const typed = event.currentTarget.value;
+              setText(typed);
+              setActive(typed ? 0 : -1);
+              scrollTo(list.current, 0, height);
+              known.search(typed);
+            }}
+            onKeyDown={onKeyDown}
+          />
+        </label>
+        <Button
+          look="quiet"
+          icon="refresh"
+          aria-label="Refresh"
+          title="Look for new tables and versions"
+          onClick={() => void store.refresh()}
+        />
+      </div>
+      {failure && <Failure failure={failure} onRetry={() => void store.refresh()} />}
+      <div
+        class="sx-rail-list"
+        ref={list}
+        id={`${id}-list`}
+        role="listbox"
+        aria-label="Tables"
+        tabIndex={0}
+        aria-activedescendant={at >= first && at < last ? `${id}-${at}` : undefined}
+        onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+        onKeyDown={onKeyDown}
+      >
+        {!store.listed.value && failure === null && <Waiting />}
+        <div class="sx-rail-all" role="presentation" style={{ height: px(rows.length * ROW) }}>
+          {shown.map((row, i) => (
+            <Row
+              key={row.name}
+              id={`${id}-${first + i}`}
+              row={row}
+              details={details.get(row.name)}
+              index={first + i}
+              of={rows.length}
+              isChosen={row.name === store.table.value}
+              isActive={first + i === at}
+              onChoose={() => choose(first + i)}
+            />
+          ))}
+        </div>
+      </div>
+      {rows.length === 0 && text && (
+        <div class="sx-rail-none">
+          <Empty title="No table matches">Search looks at names, columns and comments.</Empty>
+        </div>
+      )}
+      <div class="sx-rail-foot sx-muted" role="status">
+        {store.listed.value && countText(rows.length, names.length, text)}
+      </div>
+    </>
+  );
+}
+
+interface RowParts {
+  id: string;
+  row: Listed;
+  details: TableDetails | undefined;
+  index: number;
+  of: number;
+  isChosen: boolean;
+  isActive: boolean;
+  onChoose: () => void;
+}
+
+function Row({ id, row, details, index, of, isChosen, isActive, onChoose }: RowParts) {
+  const due = details?.due ?? [];
+  return (
+    <div
+      id={id}
+      class={`sx-rail-row${isActive ? " sx-rail-active" : ""}`}
+      style={{ top: px(index * ROW), height: px(ROW) }}
+      role="option"
+      aria-selected={isChosen}
+      aria-setsize={of}
+      aria-posinset={index + 1}
+      title={titleOf(row.name, details)}
+      onClick={onChoose}
+    >
+      <span class="sx-rail-line">
+        <span class="sx-rail-name sx-cut">{row.name}</span>
+        {due.length > 0 && <Chip tone="warning">{dueText(due)}</Chip>}
+      </span>
+      <span class="sx-rail-line">
+        <span class="sx-rail-size sx-cut sx-muted">{row.reason || sizeOf(details)}</span>
+        {details && !details.problem && <Spark growth={details.growth} />}
+      </span>
+    </div>
+  );
+}
+
+/** Rows as they will be, until the names are there. */
+function Waiting() {
+  return (
+    <div class="sx-rail-waiting" role="presentation">
+      {Array.from({ length: 4 }, (_, i) => (
+        <div key={i} class="sx-rail-row" style={{ top: px(i * ROW), height: px(ROW) }} role="presentation">
+          <Skeleton width="60%" />
+          <Skeleton width="80%" />
+        </div>
+      ))}
+    </div>
+  );
+}
+
+function sizeOf(details: TableDetails | undefined) {
+  if (details === undefined) return <span class="sx-rail-wait" />;
+  if (details.problem) return <span class="sx-rail-problem">Cannot be read</span>;
+  const rows = details.rows < 10_000 ? plural(details.rows, "row") : `${short(details.rows)} rows`;
+  return `${rows}, ${bytes(details.bytes)}`;
+}
+
+function countText(shown: number, all: number, text: string): string {
+  return text ? `${count(shown)} of ${plural(all, "table")}` : plural(all, "table");
+}
+
+function titleOf(name: string, details: TableDetails | undefined): string {
+  if (details === undefined) return name;
+  if (details.problem) return `${name}: ${details.problem}`;
+  const due = details.due.length > 0 ? `\nDue: ${details.due.join(", ")}` : "";
+  return `${name}\n${plural(details.rows, "row")}, ${bytes(details.bytes)}${due}`;
+}
+
+function Spark({ growth }: { growth: readonly number[] }) {
+  const { width, height } = SPARK;
+  const box = `-1 -2 ${width + 2} ${height + 3}`;
+  return (
+    <svg class="sx-rail-spark" width={width} height={height} viewBox={box} aria-hidden="true">
+      <path d={sparkPath(growth, width, height)} />
+    </svg>
+  );
+}
+
+function scrollTo(list: HTMLElement | null, index: number, height: number): void {
+  if (list !== null) list.scrollTop = scrollFor(index, list.scrollTop, height, ROW);
+}

@@ -1,0 +1,294 @@
+/** The Rows tab: a virtual grid whose headers filter each other. */
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { chipText, isFiltered, statementOf, withoutFilter } from "./filters";
+import { count, plural } from "./format";
+import { ColumnsButton } from "./grid/columns_menu";
+import { Grid } from "./grid/grid";
+import { GridSkeleton } from "./grid/grid_parts";
+import { Popover } from "./grid/popover";
+import { Icon } from "./icons";
+import { RequestError, Superseded } from "./kernel";
+import type { Failure as Reason } from "./protocol";
+import "./rows.css";
+import { RowsModel } from "./rows_model";
+import { Button, Copy, Empty, Failure } from "./states";
+import { NO_QUERY, type Store } from "./store";
+
+const TYPING = 300; // ms after the last key, before a search begins
+
+interface Seen {
+  first: number;
+  end: number;
+  total: number | null;
+}
+
+export function RowsTab({ store }: { store: Store }) {
+  const model = RowsModel.of(store);
+  const seen = useSignal<Seen>({ first: 0, end: 0, total: null });
+  useEffect(() => model.activate(), [model]);
+  const source = model.source.value;
+  const failure = store.schema.value.failure;
+  if (failure !== null && source === null) {
+    return (
+      <div class="sx-rows">
+        <Failure failure={failure} />
+      </div>
+    );
+  }
+  return (
+    <div class="sx-rows">
+      <div class="sx-rows-bar">
+        <Search store={store} model={model} />
+        <Chips store={store} model={model} />
+        <Where where={model.answer.value?.where ?? ""} />
+        <Shown seen={seen.value} brushed={model.brushedRows.value} all={store.schema.value.value?.rows ?? null} />
+        <ColumnsButton columns={model.columns.value} layout={model.layout} />
+        <Carry store={store} model={model} />
+      </div>
+      {source === null ? (
+        <GridSkeleton />
+      ) : (
+        <Grid
+          source={source}
+          label={`Rows of ${store.table.value}`}
+          headers={model.headers}
+          sorting={model.sorting.value}
+          layout={model.layout}
+          empty={<NoRows store={store} model={model} />}
+          onShown={(first, end, total) => (seen.value = { first, end, total })}
+        />
+      )}
+    </div>
+  );
+}
+
+function Search({ store, model }: { store: Store; model: RowsModel }) {
+  const text = useSignal(store.query.value.search);
+  const timer = useRef<ReturnType<typeof setTimeout> | null>(null);
+  const applied = store.query.value.search;
+  useEffect(() => void (text.value = applied), [applied]);
+  useEffect(() => () => stop(), []);
+  const stop = (): void => {
+    if (timer.current !== null) clearTimeout(timer.current);
+  };
+  const apply = (value: string): void => {
+    stop();
+    const query = store.query.peek();
+    if (value.trim() !== query.search.trim()) model.setQuery({ ...query, search: value.trim() });
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.key === "Enter") apply(text.value);
+    else if (event.key === "Escape" && text.value !== "") {
+      text.value = "";
+      apply("");
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  return (
+    <label class="sx-rows-search">
+      <Icon name="search" />
+      <input
+        class="sx-field"
+        type="search"
+        aria-label="Search the text columns"
+        placeholder="Search text columns"
+        spellcheck={false}
+        value={text.value}
+        onInput={(event) => {
+          const { value } = event.currentTarget;
+          text.value = value;
+          stop();
+          timer.current = setTimeout(() => apply(value), TYPING);
+        }}
+        onKeyDown={onKeyDown}
+      />
+    </label>
+  );
+}
+
+/** The filters, each with a button that removes it. */
+function Chips({ store, model }: { store: Store; model: RowsModel }) {
+  const query = store.query.value;
+  const headers = model.shown.value;
+  if (!isFiltered(query)) {
+    return <div class="sx-rows-chips sx-muted sx-cut">Brush or click bars to filter</div>;
+  }
+  const chips = query.filters.map((each) => {
+    const { column, condition } = chipText(each, headers[each.column] ?? null);
+    return { name: column, condition, remove: () => model.setQuery(withoutFilter(store.query.peek(), each)) };
+  });
+  if (query.search) {
+    const remove = (): void => model.setQuery({ ...store.query.peek(), search: "" });
+    chips.push({ name: "any text", condition: `has “${query.search}”`, remove });
+  }
+  return (
+    <ul class="sx-rows-chips" aria-label="Filters">
+      {chips.map(({ name, condition, remove }) => (
+        <li key={`${name} ${condition}`} class="sx-rows-chip">
+          <span title={`${name} ${condition}`}>
+            <span class="sx-rows-chip-name">{name}</span> {condition}
+          </span>
+          <button type="button" aria-label={`Remove the filter of ${name}`} onClick={remove}>
+            <Icon name="close" />
+          </button>
+        </li>
+      ))}
+      {chips.length > 1 && (
+        <li>
+          <Button look="quiet" onClick={() => model.setQuery({ ...store.query.peek(), filters: [], search: "" })}>
+            Clear all
+          </Button>
+        </li>
+      )}
+    </ul>
+  );
+}
+
+/** `Rows 1–23 of 17,283`, and of how many the filters took them. */
+function Shown({ seen, brushed, all }: { seen: Seen; brushed: number | null; all: number | null }) {
+  const { first, end, total } = seen;
+  const of = total === null ? `${count(end)}+` : count(total);
+  return (
+    <div class="sx-rows-shown">
+      {brushed !== null ? (
+        <strong>{plural(brushed, "row")}</strong>
+      ) : end > first ? (
+        <>
+          Rows {count(first + 1)}–{count(end)} of <strong>{of}</strong>
+        </>
+      ) : (
+        total === 0 && <strong>No rows</strong>
+      )}
+      {all !== null && (brushed ?? total ?? all) < all && <span class="sx-muted"> ({count(all)} in all)</span>}
+    </div>
+  );
+}
+
+/** The filter as SQL. */
+function Where({ where }: { where: string }) {
+  return (
+    <code class="sx-rows-where sx-cut sx-muted" title={where}>
+      {where && `WHERE ${where}`}
+    </code>
+  );
+}
+
+/** Where the rows can be carried to. */
+function Carry({ store, model }: { store: Store; model: RowsModel }) {
+  const answer = model.answer.value;
+  const open = (): void => {
+    store.statement.value = statementOf(store.table.peek(), answer?.where ?? "", store.query.peek().sorts);
+    store.tab.value = "sql";
+  };
+  return (
+    <div class="sx-rows-carry">
+      <Button look="quiet" disabled={answer === null} onClick={open}>
+        Open in SQL
+      </Button>
+      <Copy text={answer?.scan ?? ""} label="Copy as scan" look="quiet" />
+      {store.start.canKeep && <Keep store={store} />}
+    </div>
+  );
+}
+
+/** Put the rows into a variable. */
+function Keep({ store }: { store: Store }) {
+  const isOpen = useSignal(false);
+  const opener = useRef<HTMLButtonElement>(null);
+  return (
+    <div class="sx-anchor">
+      <Button
+        look="quiet"
+        innerRef={opener}
+        aria-haspopup="dialog"
+        aria-expanded={isOpen.value}
+        onClick={() => (isOpen.value = !isOpen.value)}
+      >
+        Keep as DataFrame…
+      </Button>
+      {isOpen.value && (
+        <Popover
+          label="Keep as DataFrame"
+          class="sx-rows-keep"
+          opener={opener.current}
+          onClose={(refocus) => {
+            isOpen.value = false;
+            if (refocus) opener.current?.focus();
+          }}
+        >
+          <KeepForm store={store} />
+        </Popover>
+      )}
+    </div>
+  );
+}
+
+function KeepForm({ store }: { store: Store }) {
+  const variable = useSignal("df");
+  const done = useSignal("");
+  const failure = useSignal<Reason | null>(null);
+  const isBusy = useSignal(false);
+  const onSubmit = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    isBusy.value = true;
+    done.value = "";
+    failure.value = null;
+    try {
+      const asked = { table: store.table.value, version: store.version.value, query: store.query.value };
+      const answer = await store.kernel.ask("keep", { ...asked, variable: variable.value.trim() });
+      done.value = answer.sentence;
+      store.footer.value = { ...store.footer.value, line: answer.line };
+    } catch (error) {
+      if (error instanceof Superseded) return;
+      if (!(error instanceof RequestError)) throw error;
+      failure.value = error.failure;
+    } finally {
+      isBusy.value = false;
+    }
+  };
+  return (
+    <form onSubmit={(event) => void onSubmit(event)}>
+      <label>
+        <span>Variable</span>
+        <input
+          class="sx-field"
+          type="text"
+          spellcheck={false}
+          autocomplete="off"
+          required
+          pattern="[A-Za-z_]\w*"
+          title="The name of a Python variable"
+          value={variable.value}
+          onInput={(event) => (variable.value = event.currentTarget.value)}
+        />
+      </label>
+      <Button look="primary" type="submit" disabled={isBusy.value}>
+        Keep
+      </Button>
+      {failure.value && <Failure failure={failure.value} />}
+      <p class="sx-rows-kept sx-muted" role="status">
+        {done.value || `${countOf(store)} as a pandas DataFrame`}
+      </p>
+    </form>
+  );
+}
+
+function countOf(store: Store): string {
+  const rows = store.schema.value.value?.rows;
+  if (isFiltered(store.query.value)) return "The rows that the filters leave";
+  return rows === undefined ? "All rows" : `All ${plural(rows, "row")}`;
+}
+
+function NoRows({ store, model }: { store: Store; model: RowsModel }) {
+  if (!isFiltered(store.query.value)) {
+    return <Empty title={`${store.table.value} has no rows`}>Nothing was written up to this version.</Empty>;
+  }
+  const clear = (): void => model.setQuery({ ...NO_QUERY, sorts: store.query.peek().sorts });
+  return (
+    <Empty title="No row meets these filters" action={<Button onClick={clear}>Clear filters</Button>}>
+      Remove one of them, or choose another version.
+    </Empty>
+  );
+}

@@ -1,0 +1,294 @@
+/** The Schema tab: columns, keys, comments and properties at the version. */
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { bytes, count, percent, plural } from "./format";
+import { Icon } from "./icons";
+import { useSize } from "./measured";
+import { MiniBars } from "./mini_bars";
+import type { Column, Header, HeadersAnswer, SchemaAnswer } from "./protocol";
+import "./schema.css";
+import { Button, Empty, Failure, Skeleton } from "./states";
+import { type Loaded, NO_QUERY, NOTHING, type Store } from "./store";
+
+const TOPIC = "headers of the schema";
+const BATCH = 40; // columns whose values are read at once
+const SEARCHED = 12; // from so many columns on there is a search
+const ALL = 200; // of more columns only those that are seen are drawn
+const ROW = 37; // pixels, with the hairline
+const SETTLE = 100; // milliseconds without scrolling before values are asked for
+
+export function SchemaTab({ store }: { store: Store }) {
+  const { value, loading, failure } = store.schema.value;
+  useEffect(() => {
+    if (value) store.footer.value = { line: value.line, source: "", seconds: null };
+  }, [value]);
+  return (
+    <div class="sx-schema" aria-busy={loading}>
+      {failure && <Failure failure={failure} />}
+      {value === null && !failure && <Skeleton rows={12} height="20px" label="The schema is read" />}
+      {value !== null && !failure && <Columns store={store} schema={value} />}
+    </div>
+  );
+}
+
+function Columns({ store, schema }: { store: Store; schema: SchemaAnswer }) {
+  const [search, setSearch] = useState("");
+  const values = useValues(store, schema);
+  const word = search.trim().toLowerCase();
+  const columns = schema.columns.filter((each) =>
+    `${each.name} ${each.type} ${each.comment}`.toLowerCase().includes(word),
+  );
+  return (
+    <>
+      <div class="sx-schema-top">
+        <Totals schema={schema} />
+        <span class="sx-schema-space" />
+        {schema.columns.length >= SEARCHED && (
+          <input
+            class="sx-schema-search"
+            type="search"
+            aria-label="Search columns"
+            placeholder="Search columns"
+            value={search}
+            onInput={(event) => setSearch(event.currentTarget.value)}
+          />
+        )}
+        <ValuesButton values={values} />
+      </div>
+      {schema.comment && <p class="sx-schema-comment">{schema.comment}</p>}
+      {values.failure && <Failure failure={values.failure} onRetry={values.ask} />}
+      {columns.length === 0 ? (
+        <Empty title="No column has this text" icon="search" />
+      ) : (
+        <ColumnTable schema={schema} columns={columns} values={values} />
+      )}
+    </>
+  );
+}
+
+interface ColumnTableParts {
+  schema: SchemaAnswer;
+  columns: Column[]; // those that were found
+  values: Values;
+}
+
+function ColumnTable({ schema, columns, values }: ColumnTableParts) {
+  const box = useRef<HTMLDivElement>(null);
+  const top = useSignal(0);
+  const { height } = useSize(box);
+  const isWhole = columns.length <= ALL;
+  const first = isWhole ? 0 : Math.max(0, Math.floor(top.value / ROW) - 8);
+  const end = isWhole ? columns.length : Math.min(columns.length, first + Math.ceil(height / ROW) + 16);
+  const shown = columns.slice(first, end);
+  const has = {
+    defaults: schema.columns.some((each) => each.default !== null),
+    comments: schema.columns.some((each) => each.comment !== ""),
+  };
+  const span = 3 + Number(values.shown) + Number(has.defaults) + Number(has.comments);
+  const seen = shown.map((each) => each.name);
+  useEffect(() => {
+    if (!values.shown) return undefined;
+    const timer = setTimeout(() => values.need(seen), SETTLE);
+    return () => clearTimeout(timer);
+  }, [values.shown, schema, seen.join("\n")]);
+  return (
+    <div ref={box} class="sx-schema-scroll" onScroll={(event) => (top.value = event.currentTarget.scrollTop)}>
+      <table class={`sx-schema-table${isWhole ? "" : " sx-schema-many"}`} aria-rowcount={columns.length + 1}>
+        <thead>
+          <tr>
+            <th scope="col">Column</th>
+            <th scope="col">Type</th>
+            {values.shown && <th scope="col">Values</th>}
+            <th scope="col">NULL</th>
+            {has.defaults && <th scope="col">Default</th>}
+            {has.comments && <th scope="col">Comment</th>}
+          </tr>
+        </thead>
+        <tbody>
+          <Spacer rows={first} span={span} />
+          {shown.map((column) => (
+            <ColumnRow key={column.name} column={column} values={values} has={has} />
+          ))}
+          <Spacer rows={columns.length - end} span={span} />
+        </tbody>
+      </table>
+      <Properties schema={schema} />
+    </div>
+  );
+}
+
+function Spacer({ rows, span }: { rows: number; span: number }) {
+  if (rows <= 0) return null;
+  return (
+    <tr aria-hidden="true">
+      <td class="sx-schema-spacer" colSpan={span} style={{ height: `${rows * ROW}px` }} />
+    </tr>
+  );
+}
+
+function Totals({ schema }: { schema: SchemaAnswer }) {
+  const facts: [string, string][] = [
+    ["Columns", count(schema.columns.length)],
+    ["Rows", count(schema.rows)],
+    ["Size", bytes(schema.bytes)],
+    ["Files", count(schema.files)],
+    ["Partitions", count(schema.partitions)],
+  ];
+  return (
+    <dl class="sx-totals">
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt class="sx-muted">{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+interface Values {
+  shown: boolean;
+  unread: string;
+  failure: Loaded<HeadersAnswer>["failure"];
+  header(name: string): Header | null;
+  toggle(): void;
+  ask(): void;
+  readAll(): void;
+  need(names: string[]): void; // those that are seen
+}
+
+/** Bars of the columns that are seen, asked for in batches once a user wants them. */
+function useValues(store: Store, schema: SchemaAnswer): Values {
+  const shown = useSignal(false);
+  const all = useSignal(false);
+  const known = useSignal<Record<string, Header>>({});
+  const state = useSignal<Loaded<HeadersAnswer>>(NOTHING);
+  const wanted = useRef<string[]>([]);
+  const ask = async (): Promise<void> => {
+    const columns = wanted.current.filter((each) => !(each in known.peek())).slice(0, BATCH);
+    if (columns.length === 0) return;
+    const args = { table: store.table.peek(), version: schema.version, query: NO_QUERY, columns, all: all.peek() };
+    const answer = await store.load(state, "headers", args, { topic: TOPIC });
+    if (answer === null || answer.unread || answer.version !== schema.version) return;
+    known.value = { ...known.peek(), ...answer.headers };
+    if (columns.every((each) => each in answer.headers)) await ask();
+  };
+  useEffect(() => {
+    known.value = {};
+    state.value = NOTHING;
+    return () => store.kernel.cancel(TOPIC);
+  }, [schema]);
+  const { value, failure } = state.value;
+  return {
+    shown: shown.value,
+    failure,
+    unread: value?.unread ?? "",
+    header: (name) => known.value[name] ?? null,
+    toggle: () => (shown.value = !shown.peek()),
+    ask: () => void ask(),
+    readAll: () => {
+      all.value = true;
+      void ask();
+    },
+    need: (names) => {
+      wanted.current = names;
+      void ask();
+    },
+  };
+}
+
+function ValuesButton({ values }: { values: Values }) {
+  if (values.shown && values.unread) return <Button onClick={values.readAll}>Read {values.unread}</Button>;
+  return (
+    <Button aria-pressed={values.shown} onClick={values.toggle}>
+      {values.shown ? "Hide values" : "Show values"}
+    </Button>
+  );
+}
+
+interface ColumnRowParts {
+  column: Column;
+  values: Values;
+  has: { defaults: boolean; comments: boolean };
+}
+
+const ROLES: Record<Column["role"], string> = { "row key": "Row key", "sort key": "Sort key", "": "" };
+
+function ColumnRow({ column, values, has }: ColumnRowParts) {
+  const { name, role } = column;
+  return (
+    <tr>
+      <th scope="row">
+        <span class="sx-schema-name">
+          <span class={`sx-schema-key${role === "row key" ? " sx-schema-rowkey" : ""}`} title={ROLES[role]}>
+            {role !== "" && <Icon name={role === "row key" ? "key" : "sort"} />}
+          </span>
+          <span class="sx-schema-word sx-cut" title={name}>
+            {name}
+          </span>
+          {role !== "" && <span class="sx-muted sx-schema-role">{ROLES[role]}</span>}
+        </span>
+      </th>
+      <td>
+        <code class="sx-schema-type" title={column.type}>
+          {column.type}
+        </code>
+      </td>
+      {values.shown && (
+        <td class="sx-schema-values">
+          <ValuesOf name={name} header={values.header(name)} unread={values.unread !== "" || values.failure !== null} />
+        </td>
+      )}
+      <td class="sx-muted">{column.nullable ? "Allowed" : "Never"}</td>
+      {has.defaults && <td>{column.default !== null && <code>{column.default}</code>}</td>}
+      {has.comments && (
+        <td class="sx-schema-text" title={column.comment}>
+          {column.comment}
+        </td>
+      )}
+    </tr>
+  );
+}
+
+function ValuesOf({ name, header, unread }: { name: string; header: Header | null; unread: boolean }) {
+  if (header === null) return unread ? null : <Skeleton height="26px" />;
+  const bars = header.bars.map((label, index) => ({ label, value: header.of[index] ?? 0 }));
+  const distinct = header.distinct === null ? "" : `${header.exact ? "" : "about "}${plural(header.distinct, "value")}`;
+  const nulls = header.nulls > 0 ? `${percent(header.nulls, header.rows)} NULL` : "";
+  return (
+    <div class="sx-schema-bars">
+      <div>{bars.length > 0 && <MiniBars label={`Values of ${name}`} bars={bars} height={26} />}</div>
+      <span class="sx-muted sx-schema-facts">{[distinct, nulls].filter(Boolean).join(" · ")}</span>
+    </div>
+  );
+}
+
+function Properties({ schema }: { schema: SchemaAnswer }) {
+  const { properties } = schema;
+  return (
+    <details class="sx-fold sx-schema-properties">
+      <summary>
+        <strong>Properties</strong>
+        <span class="sx-muted">
+          {properties.length === 0
+            ? "All have their defaults"
+            : `${count(properties.length)} differ from their defaults`}
+        </span>
+      </summary>
+      {properties.length > 0 && (
+        <dl class="sx-properties">
+          {properties.map(([name, value]) => (
+            <div key={name}>
+              <dt>
+                <code>{name}</code>
+              </dt>
+              <dd>
+                <code>{value}</code>
+              </dd>
+            </div>
+          ))}
+        </dl>
+      )}
+    </details>
+  );
+}

@@ -1,0 +1,20 @@
+/** Keys that are typed in the page are the page's: JupyterLab would take "d d" on a button for "delete the cell". */
+import type { RefObject } from "preact";
+import { useEffect } from "preact/hooks";
+
+const SUPPRESS = "data-lm-suppress-shortcuts"; // JupyterLab looks for it on what has the focus and around it
+
+/** Keep the host's shortcuts away from `ref`, except saving. The window hears a key before JupyterLab does. */
+export function useOwnKeys(ref: RefObject<HTMLElement | null>): void {
+  useEffect(() => {
+    const onKeyDown = (event: KeyboardEvent): void => {
+      ref.current?.toggleAttribute(SUPPRESS, !isSaving(event));
+    };
+    window.addEventListener("keydown", onKeyDown, true);
+    return () => window.removeEventListener("keydown", onKeyDown, true);
+  }, [ref]);
+}
+
+export function isSaving(event: Pick<KeyboardEvent, "ctrlKey" | "metaKey" | "altKey" | "shiftKey" | "key">): boolean {
+  return (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "s";
+}

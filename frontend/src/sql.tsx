@@ -1,0 +1,242 @@
+/** The SQL tab: an editor, the answer in a grid, and a chart of it. */
+import { effect } from "@preact/signals";
+import type { EditorView } from "@codemirror/view";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { ChartPicker, ChartView } from "./chart";
+import { plural } from "./format";
+import { Grid } from "./grid/grid";
+import { Icon } from "./icons";
+import { Superseded } from "./kernel";
+import { Menu } from "./menu";
+import { PlanCard } from "./plan_card";
+import type { Completion, SqlAnswer } from "./protocol";
+import "./sql.css";
+import { Colors } from "./sql/colors";
+import { goTo, makeEditor, markFailure, setText } from "./sql/editor";
+import { oneLine } from "./sql/past";
+import { defaultStatement, ShownAnswer, type SqlState, sqlState } from "./sql/state";
+import { Button, Copy, Empty, Failure, Skeleton, Status } from "./states";
+import type { Store } from "./store";
+
+const IS_MAC = /Mac|iPhone|iPad/.test(globalThis.navigator?.platform ?? "");
+
+export function SqlTab({ store }: { store: Store }) {
+  const state = sqlState(store);
+  useEffect(
+    () =>
+      effect(() => {
+        const { value } = state.answer.value;
+        const shown = state.shown.value;
+        const chart = shown?.face.value === "chart" ? shown.chart.value.value : null;
+        if (value?.kind !== "rows") store.footer.value = { line: value?.plan.line ?? "", source: "", seconds: null };
+        else store.footer.value = { line: chart?.line ?? value.line, source: value.source, seconds: value.seconds };
+      }),
+    [state],
+  );
+  return (
+    <div class="sx-sql">
+      <div class="sx-sql-panes">
+        <StatementEditor store={store} state={state} />
+        <Outcome store={store} state={state} />
+      </div>
+    </div>
+  );
+}
+
+function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
+  const place = useRef<HTMLDivElement>(null);
+  const view = useRef<EditorView | null>(null);
+  useLayoutEffect(() => {
+    if (store.statement.peek() === "") store.statement.value = defaultStatement(store.table.peek());
+    const replace = (text: string | null): boolean => {
+      if (text !== null && view.current) setText(view.current, text);
+      return text !== null;
+    };
+    const made = makeEditor(place.current!, store.statement.peek(), store.start.keywords, {
+      run: () => void state.run(),
+      older: () => replace(state.step(1)),
+      newer: () => replace(state.step(-1)),
+      changed: (text) => state.edited(text),
+      complete: (text, at) => complete(store, text, at),
+      cancelComplete: () => store.kernel.cancel("complete"),
+    });
+    view.current = made;
+    const ends = [
+      effect(() => setText(made, store.statement.value)),
+      effect(() => markFailure(made, state.answer.value.failure)),
+    ];
+    return () => {
+      ends.forEach((end) => end());
+      made.destroy();
+    };
+  }, [store]);
+  const from = state.failure?.place?.from;
+  const version = store.version.value;
+  return (
+    <div class="sx-sql-top">
+      <div class="sx-sql-bar">
+        {state.answer.value.loading ? (
+          <Button look="primary" icon="stop" onClick={() => state.stop()}>
+            Stop
+          </Button>
+        ) : (
+          <Button look="primary" icon="play" aria-keyshortcuts="Control+Enter" onClick={() => void state.run()}>
+            Run <kbd class="sx-sql-key">{IS_MAC ? "⌘⏎" : "Ctrl ⏎"}</kbd>
+          </Button>
+        )}
+        <span class="sx-muted">{version > 0 && `at snapshot ${version}`}</span>
+        <span class="sx-sql-space" />
+        <Earlier state={state} />
+        <ToCell store={store} state={state} />
+      </div>
+      <div ref={place} class="sx-sql-editor" data-lm-suppress-shortcuts="true" />
+      {state.failure && (
+        <div class="sx-sql-failure">
+          <Failure failure={state.failure} />
+          {from !== undefined && (
+            <Button look="quiet" onClick={() => view.current && goTo(view.current, from)}>
+              Go to error
+            </Button>
+          )}
+        </div>
+      )}
+    </div>
+  );
+}
+
+async function complete(store: Store, text: string, at: number): Promise<Completion | null> {
+  try {
+    return await store.kernel.ask("complete", { text, at, table: store.table.peek() });
+  } catch (error) {
+    if (error instanceof Superseded) return null;
+    return { from: at, options: [] }; // what cannot be completed is not worth an alert while one writes
+  }
+}
+
+/** The statements that ran in this page. */
+function Earlier({ state }: { state: SqlState }) {
+  const past = state.past.value;
+  if (past.length === 0) return null;
+  return (
+    <Menu
+      label="Earlier statements (Alt+Up, Alt+Down)"
+      class="sx-sql-earlier"
+      actions={past.map((each) => ({ text: oneLine(each), run: () => state.edited(each) }))}
+    >
+      <Icon name="back" />
+      Earlier
+    </Menu>
+  );
+}
+
+/** The cell that asks the same: written below, or copied where the notebook takes no cells. */
+function ToCell({ store, state }: { store: Store; state: SqlState }) {
+  const { value } = state.answer.value;
+  const line = value?.kind === "rows" ? value.line : (value?.plan.line ?? "");
+  if (!store.start.canWrite) return <Copy text={line || store.statement.value} label="Copy cell" look="quiet" />;
+  return (
+    <Button look="quiet" icon="insert" disabled={line === ""} onClick={() => void state.write(line)}>
+      To cell
+    </Button>
+  );
+}
+
+function Outcome({ store, state }: { store: Store; state: SqlState }) {
+  const { value, loading } = state.answer.value;
+  const status = state.status.value;
+  return (
+    <div class={`sx-sql-answer${loading && value ? " sx-sql-old" : ""}`} aria-busy={loading}>
+      {status && (
+        <div class="sx-sql-status">
+          <Status>{status}</Status>
+        </div>
+      )}
+      <Answered store={store} state={state} value={value} loading={loading} />
+    </div>
+  );
+}
+
+function Answered(parts: { store: Store; state: SqlState; value: SqlAnswer | null; loading: boolean }) {
+  const { store, state, value, loading } = parts;
+  const shown = state.shown.value;
+  if (value?.kind === "plan") {
+    return (
+      <div class="sx-sql-plan">
+        <PlanCard plan={value.plan} note="Nothing has changed. Run the command in a cell to apply it." />
+      </div>
+    );
+  }
+  if (shown !== null) {
+    const version = state.version.value; // said only where it is no longer the one beside Run
+    return <AnswerRows shown={shown} version={version === store.version.value ? 0 : version} />;
+  }
+  if (loading) {
+    return (
+      <div class="sx-sql-skeleton">
+        <Skeleton rows={8} label="The statement runs" />
+      </div>
+    );
+  }
+  if (state.failure) return <Empty title="No answer">Correct the statement and run it again.</Empty>;
+  const keys = IS_MAC ? "⌘⏎" : "Ctrl+Enter";
+  return (
+    <Empty title="No answer yet" icon="table">
+      <span class="sx-sql-hint">
+        Run a statement with {keys}. It reads {store.table.value} at snapshot {store.version.value}, and other tables as
+        they are now.
+      </span>
+    </Empty>
+  );
+}
+
+/** The rows of an answer, or their chart. */
+function AnswerRows({ shown, version }: { shown: ShownAnswer; version: number }) {
+  const face = shown.face.value;
+  const { total } = shown.source;
+  return (
+    <>
+      <div class="sx-sql-head">
+        <div class="sx-segments" role="group" aria-label="Show the answer as">
+          <button type="button" class="sx-segment" aria-pressed={face === "table"} onClick={() => shown.show("table")}>
+            Table
+          </button>
+          <button type="button" class="sx-segment" aria-pressed={face === "chart"} onClick={() => shown.show("chart")}>
+            Chart
+          </button>
+        </div>
+        <span class="sx-muted sx-sql-total" role="status">
+          {total === null ? "Many rows" : plural(total, "row")}
+          {version > 0 && ` · at snapshot ${version}`}
+        </span>
+        {face === "chart" && <ChartPicker shown={shown} />}
+      </div>
+      {face === "table" ? (
+        <div class="sx-sql-grid">
+          <Grid source={shown.source} label="Answer" />
+        </div>
+      ) : (
+        <ChartView shown={shown} />
+      )}
+    </>
+  );
+}
+
+/** A page of its own with one answer: its rows and its chart. */
+export function AnswerPage({ store }: { store: Store }) {
+  const [shown] = useState(() => {
+    const first = store.kernel.peek("page", { first: 0, count: 100 });
+    return first?.columns ? new ShownAnswer(store, first.columns, first, "answer", new Colors()) : null;
+  });
+  const chart = shown?.face.value === "chart" ? shown.chart.value.value : null;
+  const statement = store.statement.value;
+  useEffect(() => {
+    const line = chart?.line ?? (statement ? `%%sleeper sql\n${statement}` : "");
+    store.footer.value = { line, source: "", seconds: null };
+  }, [chart, statement]);
+  if (shown === null) return <Empty title="The answer is gone">Run the cell again.</Empty>;
+  return (
+    <div class="sx-sql-answer sx-sql-page">
+      <AnswerRows shown={shown} version={0} />
+    </div>
+  );
+}

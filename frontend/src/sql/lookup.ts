@@ -1,0 +1,36 @@
+/** Completion: what the kernel offers, as the editor takes it. */
+import type { Completion, CompletionResult } from "@codemirror/autocomplete";
+import type { Completion as Offered } from "../protocol";
+
+const TYPES: Record<Offered["options"][number]["kind"], string> = {
+  table: "class",
+  column: "property",
+  function: "function",
+  keyword: "keyword",
+  version: "constant",
+};
+
+/** The kernel's options keep their order: it knows what may come next. */
+export function completions(offered: Offered): CompletionResult | null {
+  if (offered.options.length === 0) return null;
+  const options = offered.options.map(({ label, apply, kind }, index): Completion => ({
+    label,
+    ...(apply === label ? {} : { apply }),
+    type: TYPES[kind],
+    detail: kind === "keyword" ? "" : kind,
+    boost: Math.max(-99, 99 - 2 * index),
+  }));
+  return { from: offered.from, options, validFor: /^\w+$/ };
+}
+
+/** Whether to ask while a user writes: at a word or after a dot, an @ or a quotation mark, not after a space. */
+export function asksAt(before: string): boolean {
+  return /[\w."'@]$/.test(before);
+}
+
+/** A place in the statement that can be underlined: inside the text and not empty. */
+export function underlined(place: { from: number; to: number }, length: number): { from: number; to: number } {
+  const from = Math.max(0, Math.min(place.from, length));
+  const to = Math.max(from, Math.min(place.to, length));
+  return from < to ? { from, to } : { from: Math.max(0, from - 1), to: Math.min(length, from + (from === 0 ? 1 : 0)) };
+}

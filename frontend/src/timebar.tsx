@@ -1,0 +1,407 @@
+/** The time bar: versions as a stepped area, kinds of commit, savepoints, and one or two handles. */
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { FullScreen } from "./full_screen";
+import { plural, px } from "./format";
+import { Icon } from "./icons";
+import { KindMark } from "./kinds";
+import { useWidth } from "./measured";
+import { type Action, Menu } from "./menu";
+import type { OpenTable } from "./protocol";
+import { TablePicker } from "./rail";
+import { Button, Skeleton } from "./states";
+import type { Store } from "./store";
+import "./timebar.css";
+import { AREA, BASE, HEIGHT, LitArea, MARK_ROOM, MARKS, RowScale, TimePicture, TOP } from "./timebar_picture";
+import {
+  bins,
+  clamp,
+  edge,
+  indexAt,
+  isWhole,
+  middle,
+  moved,
+  pan,
+  reveal,
+  type View,
+  whole,
+  zoom,
+} from "./timebar_scale";
+import { type Places, Travel } from "./timebar_travel";
+import { spoken, wordsOf } from "./timebar_words";
+
+const TIP_WIDTH = 280;
+const MENU_WIDTH = 216;
+const EDGE = 12; // so far a pill may reach over the right end
+
+export interface TimeBarParts {
+  store: Store;
+  picker: boolean; // whether tables are chosen here, as there is no rail
+  narrow: boolean;
+  fullScreen: FullScreen;
+}
+
+export function TimeBar(parts: TimeBarParts) {
+  const { store } = parts;
+  const opened = store.opened.value.value;
+  const travel = useMemo(() => (opened === null ? null : new Travel(store, opened.versions)), [store, opened]);
+  useEffect(() => () => travel?.settle(), [travel]);
+  return (
+    <section class="sx-time" aria-label="Versions">
+      <TimeHead {...parts} opened={opened} travel={travel} />
+      {travel !== null && opened !== null && opened.versions.number.length > 0 ? (
+        <TimePlot key={opened.name} store={store} opened={opened} travel={travel} />
+      ) : (
+        <div class="sx-time-plot sx-time-waiting" style={{ height: px(HEIGHT) }}>
+          {store.opened.value.failure === null && <Skeleton height={`${AREA}px`} />}
+        </div>
+      )}
+    </section>
+  );
+}
+
+function TimeHead(parts: TimeBarParts & { opened: OpenTable | null; travel: Travel | null }) {
+  const { store, narrow, fullScreen, opened, travel } = parts;
+  const comparing = travel !== null && travel.places.value.before !== null;
+  const canCompare = (opened?.versions.number.length ?? 0) > 1;
+  const compareText = comparing ? "Stop comparing" : "Compare";
+  const name = store.table.value;
+  return (
+    <div class="sx-time-head">
+      {parts.picker ? (
+        <TablePicker store={store} />
+      ) : (
+        <h2 class="sx-time-title sx-cut" title={opened?.comment || name}>
+          {name}
+        </h2>
+      )}
+      <div class="sx-time-label">{travel && <VersionLabel travel={travel} narrow={narrow} />}</div>
+      {travel && <NewestButton store={store} travel={travel} narrow={narrow} />}
+      <Button
+        icon={comparing ? "close" : "compare"}
+        disabled={!canCompare}
+        {...(narrow ? { "aria-label": compareText } : {})}
+        title={comparing ? "Show one version (Delete)" : "Compare two versions (Shift-click the time bar)"}
+        onClick={() => (comparing ? travel?.stopComparing() : travel?.compare())}
+      >
+        {narrow ? undefined : compareText}
+      </Button>
+      <Button
+        look="quiet"
+        icon={fullScreen.isFull ? "leave" : "full"}
+        aria-label={fullScreen.isFull ? "Leave full screen" : "Full screen"}
+        onClick={fullScreen.toggle}
+      />
+    </div>
+  );
+}
+
+/** What the handles are at, in words. */
+function VersionLabel({ travel, narrow }: { travel: Travel; narrow: boolean }) {
+  const { version, before } = travel.places.value;
+  const words = wordsOf(travel.versions, version);
+  if (before !== null) {
+    const older = wordsOf(travel.versions, before);
+    return (
+      <>
+        <strong>
+          Snapshot {older.number} → {words.number}
+        </strong>
+        <span class="sx-muted sx-cut" title={`${older.exactly} → ${words.exactly}`}>
+          {plural(version - before, "commit")}, {older.when} → {words.when}
+        </span>
+      </>
+    );
+  }
+  return (
+    <>
+      <strong>Snapshot {words.number}</strong>
+      <span class="sx-time-did">
+        <KindMark kind={words.kind} />
+        {words.did}
+      </span>
+      <span class="sx-muted" title={words.exactly}>
+        {words.when}
+      </span>
+      {!narrow && (
+        <span class="sx-muted sx-cut" title={words.message}>
+          {words.message}
+        </span>
+      )}
+    </>
+  );
+}
+
+/** The way back from an older version. */
+function NewestButton({ store, travel, narrow }: { store: Store; travel: Travel; narrow: boolean }) {
+  if (travel.places.value.version === travel.versions.number.length - 1) return null;
+  return (
+    <Button
+      title={`Go to snapshot ${store.newest.value}`}
+      onClick={() => store.travel(store.newest.value)}
+    >
+      {narrow ? "Newest" : "Go to the newest version"}
+    </Button>
+  );
+}
+
+interface PlotParts {
+  store: Store;
+  opened: OpenTable;
+  travel: Travel;
+}
+
+function TimePlot({ store, opened, travel }: PlotParts) {
+  const { versions } = opened;
+  const count = versions.number.length;
+  const plot = useRef<HTMLDivElement>(null);
+  const width = useWidth(plot);
+  const [shown, setView] = useState<View>(() => whole(count));
+  const [hovered, setHovered] = useState<number | null>(null);
+  const { version, before } = travel.places.value;
+  const isMoving = travel.isMoving;
+  const known = useRef({ count, version });
+  // A table that grew is shown whole if it was; a handle that was put elsewhere comes into view.
+  const grown = known.current.count !== count && isWhole(shown, known.current.count) ? whole(count) : shown;
+  const view = isMoving || known.current.version === version ? grown : reveal(grown, count, version);
+  useEffect(() => {
+    known.current = { count, version };
+    if (view !== shown) setView(view);
+  });
+  const canZoom = !isWhole(view, count) || bins(view, width || 1, MARK_ROOM, count).length < count;
+  const picture = useMemo(() => <TimePicture versions={versions} view={view} width={width} />, [versions, view, width]);
+  const lit = useMemo(() => <LitArea versions={versions} view={view} width={width} />, [versions, view, width]);
+  const placeOf = (event: PointerEvent | WheelEvent): number =>
+    event.clientX - (plot.current?.getBoundingClientRect().left ?? 0);
+  const zoomTo = (factor: number, index: number): void => setView(zoom(view, count, factor, index + 0.5));
+
+  const onPointerDown = (event: PointerEvent): void => {
+    if (event.button !== 0 || (event.target as Element).closest(".sx-menu")) return;
+    event.preventDefault();
+    plot.current?.setPointerCapture(event.pointerId);
+    setHovered(null);
+    travel.grab(indexAt(view, width, placeOf(event), count), event.shiftKey);
+  };
+  const onPointerMove = (event: PointerEvent): void => {
+    const x = placeOf(event);
+    if (!isMoving) {
+      const isOver = !(event.target as Element).closest(".sx-menu");
+      setHovered(isOver ? indexAt(view, width, x, count) : null);
+      return;
+    }
+    if (event.buttons === 0) return;
+    const span = view.last - view.first;
+    if (x < 0 || x > width) setView(pan(view, count, ((x < 0 ? -1 : 1) * span) / 50));
+    travel.to(indexAt(view, width, clamp(x, 0, width - 1), count));
+  };
+  const onPointerUp = (event: PointerEvent): void => {
+    if (!isMoving) return;
+    const index = indexAt(view, width, clamp(placeOf(event), 0, width - 1), count);
+    travel.settle();
+    const places = travel.places.peek();
+    const isOlder = places.before !== null && Math.abs(index - places.before) < Math.abs(index - places.version);
+    const handle = plot.current?.querySelector<HTMLElement>(`[data-handle=${isOlder ? "before" : "version"}]`);
+    handle?.focus({ focusVisible: false } as FocusOptions); // the ring is for keys
+  };
+  const onWheel = (event: WheelEvent): void => {
+    const isSideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
+    const by = event.deltaX || event.deltaY;
+    if (!canZoom || (isWhole(view, count) && (isSideways || event.deltaY > 0))) return; // the notebook scrolls
+    event.preventDefault();
+    if (isSideways) setView(pan(view, count, (by / width) * (view.last - view.first)));
+    else {
+      const at = view.first + (placeOf(event) / width) * (view.last - view.first);
+      setView(zoom(view, count, 2 ** (clamp(event.deltaY, -240, 240) / 240), at));
+    }
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const handle = (event.target as HTMLElement).dataset.handle as keyof Places | undefined;
+    if (handle === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    const at = (handle === "before" ? before : version) ?? version;
+    const page = Math.max(5, Math.round((view.last - view.first) / 10));
+    const to = moved(event.key, at, count, page);
+    if (to !== null && event.shiftKey && before === null) travel.compare(to);
+    else if (to !== null) {
+      travel.step(handle, to);
+      setView(reveal(view, count, to));
+    } else if (event.key === "+" || event.key === "=") zoomTo(0.5, at);
+    else if (event.key === "-") zoomTo(2, at);
+    else if (event.key === "0") setView(whole(count));
+    else if (event.key === "Escape" && isMoving) travel.cancel();
+    else if ((event.key === "Delete" || event.key === "Backspace") && before !== null) travel.stopComparing();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const actions = actionsAt(store, opened, travel);
+  if (!isWhole(view, count)) actions.push({ text: "Show all versions", icon: "fit", run: () => setView(whole(count)) });
+  const [from, to] = litRange(view, width, travel.places.value);
+  return (
+    <div class="sx-time-plot" style={{ height: px(HEIGHT) }}>
+      <div class="sx-time-side">
+        <RowScale rows={versions.rows} />
+        {canZoom && <ZoomButtons isAll={isWhole(view, count)} onZoom={(factor) => zoomTo(factor, version)} />}
+      </div>
+      <div
+        class={`sx-time-field${isMoving ? " sx-time-moving" : ""}`}
+        ref={plot}
+        onPointerDown={onPointerDown}
+        onPointerMove={onPointerMove}
+        onPointerUp={onPointerUp}
+        onPointerCancel={() => travel.cancel()}
+        onPointerLeave={() => setHovered(null)}
+        onWheel={onWheel}
+        onKeyDown={onKeyDown}
+      >
+        {width > 0 && (
+          <>
+            {picture}
+            <svg
+              class="sx-time-picture"
+              width={width}
+              height={HEIGHT}
+              style={{ clipPath: `inset(0 ${px(Math.max(0, width - to))} 0 ${px(Math.max(0, from))})` }}
+              aria-hidden="true"
+            >
+              {lit}
+            </svg>
+            {hovered !== null && <Tip travel={travel} index={hovered} x={middle(view, width, hovered)} width={width} />}
+            {before !== null && (
+              <Handle handle="before" travel={travel} x={middle(view, width, before)} width={width} />
+            )}
+            <Handle handle="version" travel={travel} x={middle(view, width, version)} width={width} />
+            <Pill travel={travel} x={middle(view, width, version)} width={width} actions={actions} />
+          </>
+        )}
+      </div>
+    </div>
+  );
+}
+
+/** Which part of the area is selected: the version's slot, or all from one handle to the other. */
+function litRange(view: View, width: number, { version, before }: Places): [number, number] {
+  if (before !== null) return [middle(view, width, before), middle(view, width, version)];
+  const [from, to] = [edge(view, width, version), edge(view, width, version + 1)];
+  const missing = Math.max(0, 3 - (to - from)) / 2;
+  return [from - missing, to + missing];
+}
+
+interface HandleParts {
+  travel: Travel;
+  x: number;
+  width: number;
+}
+
+function Handle({ handle, travel, x, width }: HandleParts & { handle: keyof Places }) {
+  const { versions } = travel;
+  const { version, before } = travel.places.value;
+  const at = handle === "before" ? (before ?? 0) : version;
+  const isAway = x < -1 || x > width + 1;
+  return (
+    <>
+      <div
+        class={`sx-time-handle sx-time-${handle}${isAway ? " sx-away" : ""}`}
+        style={{ left: px(x), top: px(TOP - 8), height: px(AREA + 8) }}
+        role="slider"
+        tabIndex={0}
+        data-handle={handle}
+        aria-label={handle === "before" ? "Compared with version" : "Version"}
+        aria-orientation="horizontal"
+        aria-valuemin={versions.number[0]}
+        aria-valuemax={versions.number.at(-1)}
+        aria-valuenow={versions.number[at]}
+        aria-valuetext={spoken(versions, at)}
+      />
+      {handle === "before" && !isAway && (
+        <span class="sx-time-pill sx-time-pill-before" style={{ left: px(x), top: px(BASE + MARKS) }}>
+          {versions.number[at]}
+        </span>
+      )}
+    </>
+  );
+}
+
+/** The number of the version below its handle, which opens a menu of what can be done there. */
+function Pill({ travel, x, width, actions }: HandleParts & { actions: Action[] }) {
+  const number = travel.versions.number[travel.places.value.version] ?? 0;
+  if (x < -1 || x > width + 1) return null;
+  const half = (String(number).length * 8 + 36) / 2;
+  return (
+    <div class="sx-time-pill-place" style={{ left: px(clamp(x, half, width + EDGE - half)), top: px(BASE + MARKS) }}>
+      <Menu
+        label={`Actions at snapshot ${number}`}
+        class={x + MENU_WIDTH > width ? "sx-menu-end" : ""}
+        actions={actions}
+      >
+        <span class="sx-time-pill">
+          {number}
+          <Icon name="down" />
+        </span>
+      </Menu>
+    </div>
+  );
+}
+
+function actionsAt(store: Store, opened: OpenTable, travel: Travel): Action[] {
+  const { version } = travel.places.value;
+  const last = opened.versions.number.length - 1;
+  const number = opened.versions.number[version] ?? 0;
+  const comparing: Action[] = [
+    { text: "Compare with the version before", icon: "compare", disabled: version === 0, run: () => travel.compare() },
+    { text: "Compare with the newest", icon: "compare", disabled: version === last, run: () => travel.compare(last) },
+  ];
+  if (!opened.actions) return comparing;
+  const isNewest = version === last;
+  return [
+    {
+      text: "Roll back to here…",
+      icon: "back",
+      disabled: isNewest,
+      note: "This is the newest version",
+      run: () => store.plan("roll back", number),
+    },
+    { text: "Save here…", icon: "flag", run: () => store.plan("save", number) },
+    ...comparing,
+  ];
+}
+
+function ZoomButtons({ isAll, onZoom }: { isAll: boolean; onZoom: (factor: number) => void }) {
+  return (
+    <div class="sx-time-zoom" style={{ top: px(BASE + MARKS) }}>
+      <Button look="quiet" icon="minus" aria-label="Zoom out" disabled={isAll} onClick={() => onZoom(2)} />
+      <Button look="quiet" icon="plus" aria-label="Zoom in" onClick={() => onZoom(0.5)} />
+    </div>
+  );
+}
+
+/** What is known of the version below the pointer. */
+function Tip({ travel, index, x, width }: HandleParts & { index: number }) {
+  const words = wordsOf(travel.versions, index);
+  const left = clamp(x - TIP_WIDTH / 2, 0, Math.max(0, width - TIP_WIDTH));
+  return (
+    <>
+      <div class="sx-time-hover" style={{ left: px(x), top: px(TOP), height: px(AREA) }} />
+      <div
+        class="sx-time-tip"
+        style={{ left: px(left), top: px(BASE + MARKS + 2), width: px(TIP_WIDTH) }}
+      >
+        <div class="sx-time-tip-head">
+          <strong>Snapshot {words.number}</strong>
+          <span class="sx-muted">{words.when}</span>
+        </div>
+        <div class="sx-time-did">
+          <KindMark kind={words.kind} />
+          {words.did}
+        </div>
+        {words.message && <div class="sx-time-message">{words.message}</div>}
+        {words.savepoints.map((name) => (
+          <div key={name} class="sx-time-did">
+            <Icon name="flag" />
+            {name}
+          </div>
+        ))}
+        <div class="sx-muted">{words.size}</div>
+        <div class="sx-muted">{words.exactly}</div>
+      </div>
+    </>
+  );
+}

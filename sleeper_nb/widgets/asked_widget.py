@@ -1,0 +1,122 @@
+"""The base of the widgets that the front end draws: it asks, the kernel answers; a picture stays in the saved file.
+
+`sleeper_nb.widgets.request_lanes` has what is done with a request, ``frontend/src/protocol.ts`` what there is to ask.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import anywidget
+import traitlets
+from IPython.display import display
+
+from sleeper_nb.widgets.request_lanes import Background, Method, RequestLanes, run_in_thread
+from sleeper_nb.widgets.static_picture import StaticPicture, static_bundle
+
+_STATIC: Final = Path(__file__).parent / "static"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What the page needs to draw for the first time, without a request.
+
+    Parameters
+    ----------
+    mode
+        ``"explorer"``, ``"one table"``, or ``"answer"``: the grid and chart of one SQL answer only.
+    answers
+        Answers of the first requests, by `request_key`.
+    can_write, can_keep
+        Whether the notebook takes a new cell, and whether there are variables to put a DataFrame into.
+    keywords
+        Of SQL.
+    """
+
+    mode: str
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    can_write: bool = False
+    can_keep: bool = False
+    keywords: tuple[str, ...] = ()
+
+    def values(self) -> dict[str, Any]:
+        """Return it as the page gets it."""
+        return {
+            "mode": self.mode,
+            "answers": dict(self.answers),
+            "canWrite": self.can_write,
+            "canKeep": self.can_keep,
+            "keywords": list(self.keywords),
+        }
+
+
+class AskedWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is built on ipywidgets, which ships no types
+    """A widget whose page asks for what it shows.
+
+    Parameters
+    ----------
+    methods
+        Answer the requests of the page, by their ``do``.
+    start, selection
+        What the page draws first, and what is selected there.
+    background
+        Runs a function in the background; a test runs it itself.
+
+    Attributes
+    ----------
+    start
+        As it was given.
+    selection
+        What is selected, in step with the page; ``frontend/src/protocol.ts`` says what it has.
+    methods
+        What answers the requests.
+    """
+
+    _esm = _STATIC / "explorer.js"
+    _css = _STATIC / "explorer.css"
+    start = traitlets.Dict().tag(sync=True)
+    selection = traitlets.Dict().tag(sync=True)
+    _requests: RequestLanes | None = None  # ipywidgets closes a widget that could not be made, too
+
+    def __init__(
+        self,
+        methods: Mapping[str, Method],
+        start: Start,
+        selection: Mapping[str, Any],
+        background: Background = run_in_thread,
+    ) -> None:
+        super().__init__(start=start.values(), selection=dict(selection))
+        self.methods = dict(methods)
+        self._requests = lanes = RequestLanes(methods, self.send, background)
+        self.on_msg(lambda _, message, __: lanes.take(message))
+
+    def close(self) -> None:
+        """Remove the widget from the page, and stop what it reads."""
+        if self._requests is not None:
+            self._requests.close()
+        super().close()
+
+    def picture(self) -> StaticPicture | None:
+        """Return what stays in a saved notebook; None when there is nothing to show."""
+        raise NotImplementedError  # pragma: no cover - each widget has its own
+
+    def _ipython_display_(self) -> None:
+        """Display the static picture as an output of its own, then the live widget.
+
+        A notebook that is opened again cannot show the widget, and the front-end puts an error in its place.
+        """
+        kept = self.picture()
+        if kept is not None:
+            display(static_bundle(kept), raw=True)
+        bundle = self._repr_mimebundle_()
+        data = bundle[0] if isinstance(bundle, tuple) else bundle
+        display({**data, "text/plain": repr(self)}, raw=True)
+
+
+def request_key(what: str, asked: Mapping[str, Any]) -> str:
+    """Return the text that names a request, as `requestKey` in ``frontend/src/kernel.ts`` makes it."""
+    return f"{what} {json.dumps(asked, ensure_ascii=False, sort_keys=True, separators=(',', ':'))}"
