@@ -2,13 +2,19 @@
 import type { RefObject } from "preact";
 import { useEffect } from "preact/hooks";
 
-const SUPPRESS = "data-lm-suppress-shortcuts"; // JupyterLab looks for it on what has the focus and around it
+const SUPPRESS = "data-lm-suppress-shortcuts";
 
-/** Keep the host's shortcuts away from `ref`, except saving. The window hears a key before JupyterLab does. */
+/** Keep the host's shortcuts away from `ref`, except saving. The window hears a key before JupyterLab does.
+ *
+ * JupyterLab looks for the attribute from what has the focus outwards, but a selector that ends with `:focus` matches
+ * at once: the attribute must be on what has the focus.
+ */
 export function useOwnKeys(ref: RefObject<HTMLElement | null>): void {
   useEffect(() => {
     const onKeyDown = (event: KeyboardEvent): void => {
-      ref.current?.toggleAttribute(SUPPRESS, !isSaving(event));
+      const [typedInto] = event.composedPath();
+      if (!(typedInto instanceof Element) || !ref.current?.contains(typedInto)) return;
+      typedInto.toggleAttribute(SUPPRESS, !isSaving(event));
     };
     window.addEventListener("keydown", onKeyDown, true);
     return () => window.removeEventListener("keydown", onKeyDown, true);

@@ -67,15 +67,6 @@ def partition_map(at: Versioned) -> str:
     return figure(f"partitions of {at.name} at {at.resolved}", levels * _LEVEL + LEAF, drawn, notes)
 
 
-def drawn_leaves(tree: PartitionTree) -> tuple[int, tuple[Partition, ...]]:
-    """Return the distance of the leaves from the top of the picture in px, and the first leaf of each box.
-
-    All boxes have the same width; where leaves are drawn as groups, a box holds some neighbours.
-    """
-    step, levels, _ = _shape(tree)
-    return levels * _LEVEL, tree.leaves[::step]
-
-
 def _shape(tree: PartitionTree) -> tuple[int, int, list[int]]:
     """Return how many leaves share a box, how many levels of splits are drawn above them, and the level of each leaf.
 

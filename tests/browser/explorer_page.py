@@ -108,6 +108,7 @@ class ExplorerPage:
     def travel_by_mouse(self, version: int, *, handle: Any = None) -> None:
         """Drag a handle to a version; those of these tests are numbered from 1 without a gap, and all in sight."""
         handle = handle or self.version
+        handle.scroll_into_view_if_needed()
         begin, field = handle.bounding_box(), self.root.locator(".sx-time-field").bounding_box()
         many = int(self.version.get_attribute("aria-valuemax"))
         mouse, y = self.page.mouse, begin["y"] + begin["height"] / 2

@@ -1,4 +1,4 @@
-"""The form, the pager and the watch of jobs in JupyterLab in Chromium: by keyboard and mouse, in both themes."""
+"""The form and the watch of jobs in JupyterLab in Chromium: by keyboard and mouse, in both themes."""
 
 from __future__ import annotations
 
@@ -61,30 +61,9 @@ def test_the_form_says_what_is_wrong_and_writes_the_cell(in_theme):
     expect(written).to_have_count(1)
 
 
-def test_the_pager_and_the_watch_do_what_they_say(in_theme):
-    opened = in_theme(
-        OPEN,
-        "%sleeper sql --interactive --engine duckdb SELECT city, n FROM trips ORDER BY city, n",
-        "%sleeper compact trips --strategy all --engine local --watch",
-    )
-    pager, watch = opened.page.locator(".sleeper-pager"), opened.page.locator(".sleeper-watch")
-    expect(pager).to_contain_text("rows 1–20 of at least 21 · trips at snapshot 3 · duckdb")
-    forth, back = pager.locator("button", has_text="Next"), pager.locator("button", has_text="Previous")
-    expect(back).to_be_disabled()
-    forth.focus()
-    opened.press("Enter")
-    expect(pager).to_contain_text("rows 21–40 of at least 41")
-    forth.click()
-    expect(pager).to_contain_text("rows 41–60 of at least 61")
-    back.click()
-    expect(pager).to_contain_text("rows 21–40 of at least 41")
-    forth.focus()
-    opened.press("Shift+Tab", "Enter")
-    expect(pager).to_contain_text("rows 1–20 of at least 21")
-    pager.get_by_label("Rows a page").fill("5")
-    opened.press("Enter")
-    expect(pager).to_contain_text("rows 1–5 of at least 6")
-    opened.look("pager", pager)
+def test_the_watch_of_jobs_says_when_they_are_done(in_theme):
+    opened = in_theme(OPEN, "%sleeper compact trips --strategy all --engine local --watch")
+    watch = opened.page.locator(".sleeper-watch")
     expect(watch).to_contain_text("3 of 3 jobs · 120,000 of 120,000 rows")
     expect(watch.locator("button")).to_be_disabled()
     opened.look("watch", watch)

@@ -15,7 +15,15 @@ def test_the_page_is_current():
 
 
 OF_FACES = {
-    *("use", "help", "why", "demo", "tour", "autoload", "completion", "explore", "timeline"),
+    *(
+        "use",
+        "help",
+        "why",
+        "demo",
+        "tour",
+        "autoload",
+        "completion",
+    ),
     *("templates", "add-table", "delete-table", "reinitialise-table", "set-online", "set-offline"),
     *("export-split-points", "instances", "add-instance"),
 }
