@@ -104,6 +104,7 @@ class CreateForm(LiveWidget):
         self._rows = ipywidgets.VBox()
         self._columns: list[_ColumnRow] = []
         self._add = button("Add a column", "Add a column below the last")
+        self._add.layout.align_self = "flex-start"
         self._create = button("Create table", "Create the table, and show it")
         self._create.button_style = "primary"
         self._copy = CopyButton()
