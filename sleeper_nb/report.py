@@ -9,7 +9,7 @@ import dataclasses
 import html
 import re
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -209,6 +209,12 @@ class Code:
         return self.text
 
 
+class StateWord(str):
+    """A state as programs read it, ``FINISHED``; a person reads ``finished``."""
+
+    __slots__ = ()
+
+
 def is_missing(value: object) -> bool:
     """Return whether a cell has no value."""
     return value is None or (isinstance(value, Data) and value.value is None)
@@ -249,6 +255,8 @@ def cell_text(value: object) -> str:
         return value.isoformat()
     if isinstance(value, bytes):
         return "0x" + value.hex()
+    if isinstance(value, StateWord):
+        return value.replace("_", " ").lower()
     return visible_line(str(value))
 
 
@@ -258,9 +266,26 @@ SHOWN_ROWS = 50
 MOST_SHOWN = 1_000
 """The most rows of a user's data that are shown."""
 
-_TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums;"
-_ROW = "border-bottom:1px solid color-mix(in srgb, currentColor 20%, transparent);"
+_CARD = "margin:4px 0 10px;line-height:1.5;"
+_TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums;margin:6px 0;"
+_PLAIN_ROW = "background:none;"  # JupyterLab colours every other row of a table
+_RULE = "border-bottom:1px solid rgba(128,128,128,0.3);"  # of a grey that untrusted notebooks keep, unlike color-mix
+_ROW = f"{_PLAIN_ROW}{_RULE}"
+_HEAD = "font-weight:600;opacity:0.75;"
+_QUIET = "opacity:0.75;"
+_CHIP = (
+    "display:inline-block;margin:2px 6px 2px 0;padding:0 8px;border-radius:10px;background:rgba(128,128,128,0.15);"
+    "font-size:12px;line-height:20px;font-variant-numeric:tabular-nums;"
+)
+_LONGEST_CHIP = 56
+"""The longest part of a footer, in characters, that is no sentence."""
+_LONG_ID = re.compile(r"(?:[0-9a-f]{32}-)?([0-9a-f]{8})[0-9a-f]{24}(?:\.parquet)?")
+"""An id of a job, or the name of a file; of a file of a load, the digits that tell it from the others of the load."""
+_WITH_REASON = re.compile(r"(\S+) \((.+)\)")
+_FIRST_WORD = re.compile(r"[a-z]+(?=[ ,;]|$)")
+"""Of a sentence that begins with a small letter; a name before a colon keeps its own."""
 _CELL = "padding:2px 10px;"  # on each cell, as the styles of a page for cells would override an inherited one
+_TOP = "vertical-align:top;"  # of a name beside lines of text; JupyterLab puts it in the middle
 _NUMBER = "text-align:right;white-space:nowrap;"
 _TEXT = "text-align:left;"
 LEAST_CELL_BYTES = len(f'<td style="{_CELL}{_TEXT}"></td>')
@@ -325,12 +350,23 @@ def rate_text(rows: int, seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Rows under column names, with a title above and a footer below."""
+    """Rows under column names, with a title above and a footer below.
+
+    Parameters
+    ----------
+    columns, rows
+        The names, empty in a list of names and values; and the cells of each row.
+    title, footer
+        Lines above and below; the parts of a line are separated by ``·``.
+    result
+        What the rows come to, in one sentence, for a card; the text does without.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
     title: str = ""
     footer: str = ""
+    result: str = ""
 
     def text(self) -> str:
         """Return the grid as aligned plain text."""
@@ -348,37 +384,109 @@ class Grid:
         return "\n".join([*next(around), *lines, *next(around)])
 
     def html(self) -> str:
-        """Return the grid as an escaped HTML table that takes its colours from the page."""
-        parts = [f'<div class="{NO_MATHS}">']
-        parts += [f"<div><b>{escaped(line)}</b></div>" for line in self.title.splitlines()]
-        parts.append(f'<table style="{_TABLE}">')
-        right = [self._holds_numbers(i) for i in range(len(self.columns))]
-        if any(self.columns):
-            heads = (
-                f'<th scope="col" style="{_CELL}{_NUMBER if r else _TEXT}">{escaped(name)}</th>'
+        """Return the grid as a card in escaped HTML, which takes its colours from the page.
+
+        A card has a title, the result in one sentence, the rows, and the footer as chips. A result folds the names and
+        values that it sums up.
+        """
+        head = (self.title or self.result).splitlines()
+        titles = (f'<div style="font-weight:600;">{escaped(sentence(line))}</div>' for line in head)
+        result = f"<div>{escaped(sentence(self.result))}</div>" if self.title and self.result else ""
+        table = self._table_html()
+        if table and self.result and (self._is_of_names or len(self.rows) == 1):
+            table = folded("Details", table)
+        style = _QUIET if table or self.title else ""
+        footer = (_footer_html(line, style) for line in self.footer.splitlines())
+        return "".join((f'<div class="{NO_MATHS}" style="{_CARD}">', *titles, result, table, *footer, "</div>"))
+
+    @property
+    def _is_of_names(self) -> bool:
+        """Whether each row has a name and its values, below no heads."""
+        return not any(self.columns)
+
+    def _table_html(self) -> str:
+        """Return the rows below their heads: rules are between rows of a table, and none in a list of names."""
+        if not self.rows and (self.title or self._is_of_names):
+            return ""
+        right = [self._is_mostly_numbers(i) for i in range(len(self.columns))]
+        heads, row_style = "", _PLAIN_ROW
+        if not self._is_of_names:
+            row_style = _ROW
+            heads = "".join(
+                f'<th scope="col" style="{_CELL}{_NUMBER if r else _TEXT}{_HEAD}">{escaped(name)}</th>'
                 for name, r in zip(self.columns, right, strict=True)
             )
-            parts.append(f'<thead><tr style="{_ROW}">{"".join(heads)}</tr></thead>')
-        parts.append("<tbody>")
-        for row in self.rows:
-            texts = map(cell_text, row)
-            cells = (
-                f'<td style="{_CELL}{_NUMBER if r else _text_style(text)}">{_cell_html(value, text)}</td>'
-                for value, text, r in zip(row, texts, right, strict=True)
-            )
-            parts.append(f'<tr style="{_ROW}">{"".join(cells)}</tr>')
-        parts.append("</tbody></table>")
-        parts += [f'<div style="opacity:0.75;">{escaped(line)}</div>' for line in self.footer.splitlines()]
-        return "".join([*parts, "</div>"])
+            heads = f'<thead><tr style="{_ROW}">{heads}</tr></thead>'
+        ids, style = ({}, _TOP) if self._is_of_names else (_short_ids(self.rows), "")
+        rows = (f'<tr style="{row_style}">{_cells_html(row, right, ids, style)}</tr>' for row in self.rows)
+        return f'<table style="{_TABLE}">{heads}<tbody>{"".join(rows)}</tbody></table>'
 
     def _holds_numbers(self, column: int) -> bool:
         values = [value for row in self.rows if not is_missing(value := row[column])]
         return bool(values) and all(map(is_number, values))
 
+    def _is_mostly_numbers(self, column: int) -> bool:
+        """Whether a column is aligned to the right on a page, where values of several kinds may share one."""
+        values = [value for row in self.rows if not is_missing(value := row[column])]
+        return 2 * sum(map(is_number, values)) > len(values)
+
 
 def escaped(text: str) -> str:
     """Return a text as HTML in which notebooks find no formula, whatever characters it has."""
     return _MATHS.sub(r"<span>\g<0></span>", html.escape(visible(text)))
+
+
+def sentence(text: str) -> str:
+    """Return a text that begins as a sentence does; one that begins with a name, a number or a command stays."""
+    return text[0].upper() + text[1:] if _FIRST_WORD.match(text) else text
+
+
+def folded(summary: str, inner: str) -> str:
+    """Return HTML that a click on its summary shows."""
+    head = f'<summary style="cursor:pointer;{_QUIET}">{escaped(summary)}</summary>'
+    return f'<details style="margin:2px 0;">{head}{inner}</details>'
+
+
+def _footer_html(line: str, style: str) -> str:
+    """Return a line below the rows: short parts are chips, and what is longer, or alone, a sentence."""
+    parts = line.split(" · ")
+    if len(parts) == 1:
+        return f'<div style="{style}">{escaped(sentence(line))}</div>'
+    chips = "".join(_chip(part) for part in parts if len(part) <= _LONGEST_CHIP)
+    long = (f'<div style="{style}">{escaped(sentence(part))}</div>' for part in parts if len(part) > _LONGEST_CHIP)
+    return f"<div>{chips}</div>{''.join(long)}"
+
+
+def without_reason(part: str) -> str:
+    """Return a part of a footer without the reason in brackets: ``duckdb (auto: …)`` becomes ``duckdb``."""
+    found = _WITH_REASON.fullmatch(part)
+    return part if found is None else found[1]
+
+
+def _chip(part: str) -> str:
+    """Return a short part of a footer; the reason in brackets is in its tooltip."""
+    shown = without_reason(part)
+    tip = f' title="{html.escape(visible(part))}"' if shown != part else ""
+    return f'<span style="{_CHIP}"{tip}>{escaped(shown)}</span>'
+
+
+def _short_ids(rows: Iterable[Sequence[object]]) -> Mapping[str, str]:
+    """Return the first digits of the long ids in some rows, by the id; none when two have the same ones."""
+    found = {cell: _LONG_ID.fullmatch(cell) for row in rows for cell in row if isinstance(cell, str)}
+    short = {cell: f"{match[1]}…" for cell, match in found.items() if match is not None}
+    return short if len(set(short.values())) == len(short) else {}
+
+
+def _cells_html(row: Sequence[object], right: Sequence[bool], ids: Mapping[str, str], style: str) -> str:
+    cells, cell = [], f"{_CELL}{style}"
+    for value, is_right in zip(row, right, strict=True):
+        text = cell_text(value)
+        if isinstance(value, str) and value in ids:
+            cells.append(f'<td style="{cell}{_TEXT}"><span title="{escaped(text)}">{escaped(ids[value])}</span></td>')
+        else:
+            aligned = _NUMBER if is_right else _text_style(text)
+            cells.append(f'<td style="{cell}{aligned}">{_cell_html(value, text)}</td>')
+    return "".join(cells)
 
 
 def _cell_html(value: object, text: str) -> str:

@@ -206,4 +206,4 @@ def online(context: Context, arguments: Namespace) -> Answer:
 def set_online(table: Table, *, online: bool) -> Answer:
     (table.maintenance.online if online else table.maintenance.offline)()
     state = "online" if online else "offline: reads and ingests still work, and maintenance skips it"
-    return Answer(Grid((), (), footer=f"{table.name} is {state}"))
+    return Answer(Grid((), (), footer=f"table {table.name} is {state}"))

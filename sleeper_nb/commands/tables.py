@@ -94,7 +94,7 @@ def _columns_in_a_cell(line: TypedLine) -> Hint | None:
     flag("--dry-run", "show the columns, leaves and rows, and what does not fit; without --keys, the possible keys"),
     MESSAGE,
     *(replace(each, only_with="--from") for each in (READ, *MATCHING_OPTIONS)),
-    flag("--form", "fill in a form, which writes the cell; in a notebook"),
+    flag("--form", "fill in a form, which creates the table; in a notebook"),
     SPLITS,
     SPLITS_FROM_FILE,
     option("--schema", text="a file with the columns, as lines or as JSON; - reads them from standard input",

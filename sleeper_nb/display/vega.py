@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sleeper_nb.display.chart_marks import LEAST_SPAN, RANGES, Point, edge_text, neighbours_of, span, thinned
 from sleeper_nb.display.figure import clip
 from sleeper_nb.errors import InvalidInput, NotInstalled
-from sleeper_nb.report import NULL
+from sleeper_nb.report import NULL, sentence, without_reason
 
 if TYPE_CHECKING:
     import altair as alt
@@ -49,20 +49,31 @@ _UNSEEN = "\N{ZERO WIDTH SPACE}"
 _WORDS: Final = "#7a7a7a"
 """Grey that has the same contrast to white as to JupyterLab's black: 4.3."""
 _LINES: Final = "#80808040"
+_COLORS: Final = (
+    "#1976d2", "#e6700a", "#2e9e6b", "#c2407a", "#8a63c9", "#b8860b", "#3aa5c2", "#a0522d", "#7c8f2a", "#d4576b",
+    "#808080",
+)  # fmt: skip
+"""The blue of the widgets first; the last is for all others."""
+_BETWEEN_BARS: Final = 0.45  # of their places
 _VEGA_LITE: Final = "v5.20.1"
 """What Altair writes; JupyterLab draws all of the fifth version."""
 _FOR_BOTH_THEMES: Final = {
-    "view": {"continuousWidth": 300, "continuousHeight": 300, "stroke": _LINES},
+    "view": {"continuousWidth": 300, "continuousHeight": 300, "stroke": None},
+    "mark": {"color": _COLORS[0]},
+    "range": {"category": [*_COLORS]},
+    "axisX": {"grid": False},
+    "axisY": {"domain": False, "ticks": False, "labelPadding": 6},
     "axis": {
-        "domainColor": _WORDS,
+        "titleFontWeight": "normal",
+        "domainColor": _LINES,
         "gridColor": _LINES,
         "labelColor": _WORDS,
-        "tickColor": _WORDS,
+        "tickColor": _LINES,
         "titleColor": _WORDS,
     },
     "background": "transparent",
     "legend": {"labelColor": _WORDS, "titleColor": _WORDS},
-    "title": {"color": _WORDS, "subtitleColor": _WORDS},
+    "title": {"color": _WORDS, "fontSize": 15, "fontWeight": 600, "subtitleColor": _WORDS, "offset": 12},
 }
 _VIEW: Final = "chart"
 """The layer that the mouse meets: selections are of this one."""
@@ -87,8 +98,8 @@ def specification_of(made: Chart) -> dict[str, Any]:
     Along numbers and times it can be moved and zoomed, and a legend selects.
     """
     points = list(thinned(made.points)) if made.kind in {"line", "area"} and not made.is_summed else made.points
-    notes = (made.range_text(), *made.notes) if points else ("no rows", *made.notes)
-    rows, title = _rows(points, made), clip(made.title, _MOST_NOTE)
+    notes = _said(made.notes) if points else ["no rows", *_said(made.notes)]
+    rows, title = _rows(points, made), clip(sentence(made.title), _MOST_NOTE)
     name = f"data-{hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()[:32]}"
     drawn, params = _marks(made, points), _selections(made)
     if "layer" in drawn or made.columns.facet is not None:
@@ -97,7 +108,7 @@ def specification_of(made: Chart) -> dict[str, Any]:
         "$schema": f"https://vega.github.io/schema/vega-lite/{_VEGA_LITE}.json",
         "config": _FOR_BOTH_THEMES,
         "title": {"text": title, "subtitle": _lines(notes), "anchor": "start"},
-        "description": title,
+        "description": f"{title}: {clip(made.range_text(), _MOST_NOTE)}" if points else title,
         "data": {"name": name},
         "datasets": {name: rows},
         **({"params": params} if params else {}),
@@ -287,14 +298,16 @@ def _x_axis(made: Chart, points: Sequence[Point]) -> dict[str, Any]:
     match made.columns.x_type:
         case "label":
             axis: dict[str, Any] = {"labelAngle": _label_angle(points, made), "labelLimit": 120}
-            return {"field": "label", "type": "nominal", "sort": None, "title": title, "axis": axis}
+            between: dict[str, Any] = {"paddingInner": _BETWEEN_BARS}
+            return {"field": "label", "type": "nominal", "sort": None, "title": title, "scale": between, "axis": axis}
         case "number":
             bins = {"bin": "binned"} if made.kind == "hist" else {}
             scale = {"type": "log", "nice": False} if made.columns.is_log("x") else {"zero": False, "nice": False}
             axis = _number_axis([point.x for point in points])
             return {"field": "x", "type": "quantitative", **bins, "title": title, "scale": scale, "axis": axis}
         case other:
-            axis = {"format": "%H:%M:%S"} if other == "time of day" else {}
+            axis = {"format": "%H:%M:%S" if other == "time of day" else {"month": "%b"}}
+            axis |= {"labelOverlap": "greedy", "labelSeparation": 12}
             scale = {"type": "utc", "nice": False}
             return {"field": "x", "type": "temporal", "title": title, "scale": scale, "axis": axis}
 
@@ -356,6 +369,11 @@ def _number_axis(values: Sequence[float]) -> dict[str, Any]:
 def _tip_name(column: str) -> str:
     """Return the name of a column in a tooltip, which would load ``image`` as one and show ``title`` as a heading."""
     return f"column {column}" if column in {"image", "title"} else clip(column, _MOST_LABEL)
+
+
+def _said(notes: Sequence[str]) -> list[str]:
+    """Return the notes below a title: where rows are from, not why an engine was chosen."""
+    return [" · ".join(map(without_reason, note.split(" · "))) for note in notes]
 
 
 def _lines(notes: Sequence[str]) -> list[str]:

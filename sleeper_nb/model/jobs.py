@@ -12,7 +12,7 @@ from typing import Literal
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.report import Grid, Report, counted
+from sleeper_nb.report import Grid, Report, StateWord, counted
 
 JobKind = Literal["ingest", "bulk-import", "compaction", "change"]
 JobState = Literal["CREATED", "RUNNING", "FINISHED", "FAILED", "CANCELLED"]
@@ -108,7 +108,7 @@ class Job(Report):
     def grid(self) -> Grid:
         """Return the run as a card."""
         facts = (
-            ("state", self.state),
+            ("state", StateWord(self.state)),
             ("partition", ", ".join(self.partition_ids)),
             ("files", self.files or None),
             ("rows read", self.rows_read),

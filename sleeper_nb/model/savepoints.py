@@ -18,7 +18,7 @@ from sleeper_nb.model.snapshots import (
     parse_reference,
     to_micros,
 )
-from sleeper_nb.report import Grid, Report
+from sleeper_nb.report import Grid, Report, counted
 
 _PROPOSED = frozenset({"id", "savedSnapshotId", "schemaId", "fullManifestList", "recordCount"})
 
@@ -271,7 +271,8 @@ class Savepoint(Report):
             rows.append(("made", "periodically"))
         if self.message:
             rows.append(("message", self.message))
-        return Grid(("", ""), tuple(rows), title=f"savepoint {self.id}{named}")
+        kept = f"keeps snapshot {self.saved_snapshot_id}, with {counted(self.record_count, 'row')}, until it is deleted"
+        return Grid(("", ""), tuple(rows), title=f"savepoint {self.id}{named}", result=kept)
 
 
 def savepoints_by_snapshot(savepoints: Iterable[Savepoint]) -> dict[int, tuple[Savepoint, ...]]:

@@ -147,7 +147,19 @@ class Snapshot(Report):
             rows.append(("message", self.message))
         if self.job_id:
             rows.append(("job id", self.job_id))
-        return Grid(("", ""), tuple(rows), title=f"snapshot {self.id}")
+        return Grid(("", ""), tuple(rows), title=f"snapshot {self.id}", result=self._result)
+
+    @property
+    def _result(self) -> str:
+        """What the commit did, in one sentence; its message is part of it."""
+        done = (
+            f"{self.added_rows:+,} rows"
+            if self.added_rows
+            else ", ".join(f"{count:,} {verb}" for verb, count in self.changed_rows.items() if count)
+        )
+        where = f" in {counted(self.added_files, 'file')}" if done and self.added_files else ""
+        why = f": {self.message}" if self.message else ""
+        return f"{self.operation} of {done}{where}{why}" if done else f"{self.operation}{why}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from sleeper_nb.errors import Cancelled, ConfirmationNeeded, InvalidInput, JobDo
 from sleeper_nb.model.jobs import KEPT_JOBS, KEPT_TIME, DoneBefore, Job, JobKind
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.transactions import Rollback
-from sleeper_nb.report import Listing, counted, duration_text
+from sleeper_nb.report import Listing, StateWord, counted, duration_text
 from sleeper_nb.state_store.state_store_base import StateStore
 
 logger = logging.getLogger(__name__)
@@ -272,7 +272,7 @@ PROCESS_ENDED = "its process has ended before the job did: history shows whether
 STALE_REASONS = frozenset({CLAIM_ENDED, RUN_AGAIN, PROCESS_ENDED})
 """Reasons why a job that is recorded as running has died, or runs in vain."""
 _COLUMNS = (
-    "state", "kind", "job", "partition", "files", "rows", "rows/s", "started", "duration", "snapshot", "reason",
+    "state", "kind", "started", "duration", "rows", "rows/s", "files", "partition", "snapshot", "reason", "job",
 )  # fmt: skip
 
 
@@ -387,7 +387,7 @@ def _cells(job: Job, now: datetime) -> tuple[object, ...]:
         seconds = max(0.0, (now - job.started).total_seconds())
     state = "FAILED" if has_failed(job) else job.state  # a record that nobody ended still says RUNNING
     return (
-        state, job.kind, job.id, ", ".join(job.partition_ids), job.files or None, rows,
-        None if rate is None else round(rate), job.started, None if seconds is None else duration_text(seconds),
-        job.snapshot_id, _PROCESS.sub(r"process \1 of \2", job.reason or "") or None,
+        StateWord(state), job.kind, job.started, None if seconds is None else duration_text(seconds), rows,
+        None if rate is None else round(rate), job.files or None, ", ".join(job.partition_ids), job.snapshot_id,
+        _PROCESS.sub(r"process \1 of \2", job.reason or "") or None, job.id,
     )  # fmt: skip

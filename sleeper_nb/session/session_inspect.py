@@ -18,14 +18,14 @@ from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.progress import BackgroundJob
 from sleeper_nb.read.job_tracking import LISTED_JOBS, STALE_REASONS, Which, jobs_of, list_jobs, newest_jobs
-from sleeper_nb.report import SHOWN_ROWS, Grid, Listing, Report, counted, duration_text
+from sleeper_nb.report import SHOWN_ROWS, Grid, Listing, Report, StateWord, cell_text, counted, duration_text
 from sleeper_nb.session.table_opener import TableOpener
 
 logger = logging.getLogger(__name__)
 
 MOST_JOBS = 500
 """The most runs of a table that are read, the newest."""
-_COLUMNS = ("table", "state", "kind", "job", "partition", "rows", "rows/s", "left")
+_COLUMNS = ("table", "state", "kind", "partition", "rows", "rows/s", "left", "job")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +159,9 @@ class JobsSeen(Report):
 
     def _cells(self, one: JobSeen) -> tuple[object, ...]:
         job, rate = one.job, one.job.rows_per_second
-        state = job.state if job.reason is None else f"{job.state}: {job.reason}"
+        state = StateWord(job.state) if job.reason is None else f"{cell_text(StateWord(job.state))}: {job.reason}"
         partitions, shown = ", ".join(job.partition_ids), None if rate is None else round(rate)
-        return one.table, state, job.kind, job.id, partitions, one.rows, shown, self._left(one)
+        return one.table, state, job.kind, partitions, one.rows, shown, self._left(one), job.id
 
     def _left(self, one: JobSeen) -> str | None:
         """Return the remaining time of a job at the speed of those that have finished."""

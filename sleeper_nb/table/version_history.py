@@ -40,16 +40,15 @@ def history(table: OpenTable, limit: int | None) -> Pictured[Snapshot]:
     has_changes = any(s.inserted_rows is not None for s in shown)
     has_expectations = any(s.expectations is not None for s in shown)
     cells = tuple(
-        (s.id, s.time, s.operation, s.added_files, s.removed_files, s.added_rows,
+        (s.id, s.time, s.operation, s.message, s.added_rows, s.rows,
          *((s.inserted_rows, s.updated_rows, s.deleted_rows) if has_changes else ()),
-         *((_judged(s),) if has_expectations else ()), s.rows, s.files,
-         s.references, ", ".join(savepoint_label(point) for point in saved.get(s.id, ())), s.message)
+         ", ".join(savepoint_label(point) for point in saved.get(s.id, ())),
+         *((_judged(s),) if has_expectations else ()), s.added_files, s.removed_files, s.files, s.references)
         for s in shown
     )  # fmt: skip
-    columns = ("snapshot", "time", "operation", "+files", "−files", "+rows",
-               *(("inserted", "updated", "deleted") if has_changes else ()),
-               *(("expectations",) if has_expectations else ()), "rows", "files",
-               "references", "savepoint", "message")  # fmt: skip
+    columns = ("snapshot", "time", "operation", "message", "+rows", "rows",
+               *(("inserted", "updated", "deleted") if has_changes else ()), "savepoint",
+               *(("expectations",) if has_expectations else ()), "+files", "−files", "files", "references")  # fmt: skip
     footer = f"the newest {len(shown):,} of {total:,} snapshots" if len(shown) < total else ""
     listing = Listing(shown, columns, cells, f"history of {table.name}", footer)
     picture = timeline(versions.snapshots, versions.savepoints, name=table.name)

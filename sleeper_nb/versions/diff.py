@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ from sleeper_nb.model.keys import KeyValue, key_text
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.read.scan_plan import files_of
-from sleeper_nb.report import Bytes, Grid, Listing, TableReport, cell_text, counted
+from sleeper_nb.report import Bytes, Grid, Listing, TableReport, cell_text, counted, folded
 from sleeper_nb.versions.resolve import Resolved
 from sleeper_nb.versions.row_differences import RowCounts
 from sleeper_nb.versions.row_images import ImageCounts
@@ -235,7 +235,8 @@ class Diff(TableReport):
         return f"{text}\n{self.files.grid().text()}" if len(self.files) else text
 
     def _repr_html_(self) -> str:
-        return self.grid().html() + (self.files.grid().html() if len(self.files) else "")
+        files = folded(self.files.title, replace(self.files.grid(), title="").html()) if len(self.files) else ""
+        return self.grid().html() + files
 
 
 def diff(

@@ -80,7 +80,7 @@ def timeline(session: Session, table: str) -> Explorer:
 
 
 def create_form(session: Session, name: str | None = None, data: Any = None, source: str = "") -> CreateForm:
-    """Return a form for a new table: it shows the cell that creates the table, and any problems, but creates nothing.
+    """Return a form for a new table: it shows any problems, creates the table, and gives the cell that does the same.
 
     Parameters
     ----------

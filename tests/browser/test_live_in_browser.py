@@ -27,7 +27,7 @@ def test_the_form_says_what_is_wrong_and_writes_the_cell(in_theme):
     opened.look("form-empty")
     form.get_by_label("Split points").fill("9,1")
     expect(form.get_by_role("alert")).to_contain_text("split point 1 does not come after 9")
-    expect(form.locator("button", has_text="Write the cell")).to_be_disabled()
+    expect(form.locator("button", has_text="Insert cell")).to_be_disabled()
     opened.look("form-wrong")
     form.get_by_label("Split points").fill("1,9")
     expect(form).to_contain_text("%%sleeper create visits --splits=1,9")
@@ -46,15 +46,15 @@ def test_the_form_says_what_is_wrong_and_writes_the_cell(in_theme):
     opened.press("Tab*3", "Space")  # type, role, nullable
     expect(form).to_contain_text("days DATE")
     expect(form).not_to_contain_text("days DATE NULL")
-    opened.press("Tab*3", "Enter")  # Remove, the split points, Add a column
+    opened.press("Tab*2", "Enter")  # Remove, Add a column
     expect(form.get_by_label("Column 3")).to_be_focused()
     page.keyboard.type("n")
     opened.press("Tab")
     page.keyboard.type("long")
     expect(form).to_contain_text("n LONG NULL")
     opened.look("form")
-    form.locator("button", has_text="Add a column").focus()
-    opened.press("Tab", "Enter")
+    form.locator("button", has_text="Insert cell").focus()
+    opened.press("Enter")
     expect(form.get_by_role("status")).to_contain_text("below the next cell that you run")
     page.locator(".jp-Notebook-cell .jp-InputArea-editor").last.click()
     opened.press("Shift+Enter")

@@ -63,7 +63,9 @@ def histogram(counts, x):
 
 
 def said(made):
-    return " · ".join(specification(made)["title"]["subtitle"])
+    """Return what a chart says besides its points: the range in its description, and the notes below its title."""
+    found = specification(made)
+    return " · ".join(filter(None, (found["description"].partition(": ")[2], *found["title"]["subtitle"])))
 
 
 def test_bars_are_in_the_order_of_the_rows_and_each_is_named():

@@ -49,7 +49,7 @@ def test_jobs_are_listed_of_one_table_and_of_all(trips):
     assert "no job" in trips("jobs")[1]
     assert trips("ingest", "trips", "the rows.csv")[0] == 0
     assert trips("compact", "trips", "--strategy", "all")[0] == 0
-    assert trips("jobs", "trips")[1].count("FINISHED  compaction") == 1
+    assert trips("jobs", "trips")[1].count("finished  compaction") == 1
     assert "trips" in trips("jobs", "--limit", "1")[1]
     assert "no job" in trips("jobs", "--failed")[1]
     assert trips("jobs", "--failed", "--running")[0] == 1
@@ -65,13 +65,13 @@ def test_a_load_without_rows_tells_of_the_savepoint_that_was_due(sleeper, folder
 
 
 def test_an_offline_table_is_left_alone_until_it_is_online(trips):
-    assert "trips is offline" in trips("offline", "trips")[1]
+    assert "table trips is offline" in trips("offline", "trips")[1]
     assert "offline" in trips("tables")[1]
     code, _, err = trips("compact", "trips")
     assert (code, "sleeper online trips" in err) == (1, True)
     assert trips("ingest", "trips", "the rows.csv")[0] == 0
     assert "offline, skipped: trips" in trips("maintain")[1]
-    assert "trips is online" in trips("online", "trips")[1]
+    assert "table trips is online" in trips("online", "trips")[1]
     assert trips("compact", "trips")[0] == 0
 
 

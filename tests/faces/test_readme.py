@@ -53,7 +53,7 @@ SHOWN = {
     "%sleeper ingest flights data/2013-": ["rows +", "job id"],
     "%sleeper compact flights --dry-run": ["would merge 18 files into 3"],
     "%sleeper compact flights": ["18 files", "3"],
-    "%sleeper jobs flights": ["FINISHED  compaction", "FINISHED  ingest"],
+    "%sleeper jobs flights": ["finished  compaction", "finished  ingest"],
     "%sleeper split flights --threshold 50000 --dry-run": ["3 leaf partitions would be split"],
     "%sleeper split flights --threshold 50000": ["3 leaf partitions split into"],
     "%sleeper maintain": ["nothing due"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -154,7 +155,7 @@ def test_jobs_lists_what_ran_newest_first(session: sl.Session, trips: sl.Table):
     assert {job.snapshot_id for job in listed[:2]} == {snapshot.id for snapshot in done.snapshots}
     assert (listed[2].id, listed[2].author, listed[2].rows_written) == ("2026-11-21/trips", "me", 1)
     assert list(trips.inspect.jobs(limit=1)) == [listed[0]]
-    assert "FINISHED  compaction" in repr(listed)
+    assert "finished  compaction" in repr(listed)
     assert "jobs of trips" in listed._repr_html_()
     assert list(session.inspect.jobs()) == list(listed)
     assert "trips" in repr(session.inspect.jobs())
@@ -170,8 +171,8 @@ def test_a_job_whose_process_is_gone_is_listed_so_and_counts_as_failed(session: 
     clock.sleep(CLAIM_TIME.total_seconds())
     assert list(trips.inspect.jobs("running")) == []
     assert [(one.state, one.reason) for one in trips.inspect.jobs("failed")] == [("RUNNING", CLAIM_ENDED)]
-    assert "FAILED" in repr(trips.inspect.jobs("failed"))
-    assert "RUNNING" not in repr(trips.inspect.jobs())
+    assert "failed  compaction" in repr(trips.inspect.jobs("failed"))
+    assert "running" not in repr(trips.inspect.jobs())
     assert CLAIM_ENDED in repr(trips.inspect.jobs())
 
 
@@ -205,7 +206,7 @@ def test_a_load_whose_process_was_killed_is_not_running_any_more(session: sl.Ses
         catalog.put_job(trips.entry.id, job)
     assert {one.id for one in trips.inspect.jobs("running")} == {"live", "elsewhere", "unknown"}
     assert [(one.id, one.reason) for one in trips.inspect.jobs("failed")] == [("killed", PROCESS_ENDED)]
-    assert "FAILED   ingest  killed" in repr(trips.inspect.jobs())
+    assert re.search(r"failed +ingest .* killed$", repr(trips.inspect.jobs()), re.MULTILINE)
 
 
 def test_a_load_that_ends_while_jobs_are_listed_has_not_failed(

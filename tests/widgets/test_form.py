@@ -170,7 +170,7 @@ def test_the_same_is_wrong_with_the_draft_and_with_its_table(session, draft, mes
         session.create_table(draft.name, draft.schema(), draft.splits.split(",") if draft.splits else ())
 
 
-def test_the_button_writes_the_cell_and_the_form_makes_nothing(session):
+def test_a_button_writes_the_cell_and_makes_nothing(session):
     written = []
     form = CreateForm(session, TableDraft("visits"), written.append)
     assert form._write in form.children[4].children
@@ -183,6 +183,36 @@ def test_the_button_writes_the_cell_and_the_form_makes_nothing(session):
     assert len(written) == 1
     assert "is not a valid table name" in form._messages.value
     assert [table.name for table in session.tables()] == ["trips"]
+
+
+def test_a_button_creates_the_table_and_shows_it(session):
+    form = CreateForm(session, TableDraft("visits", splits="5"))
+    form._create.click()
+    assert form._create.button_style == "primary"
+    assert "Table visits" in form._messages.value
+    assert 'role="status"' in form._messages.value
+    assert form._create.disabled
+    assert session.table("visits").at().schema == form.draft.schema()
+    assert len(session.table("visits").at().partition_tree.leaves) == 2
+    form._splits.value = "5,6"
+    assert messages(form) == ["table 'visits' already exists"]
+    assert form._create.disabled
+    with pytest.raises(sl.AlreadyExists):
+        form.create()
+
+
+def test_an_error_of_the_creation_is_said_in_the_form(session):
+    form = CreateForm(session, TableDraft("visits"))
+    session.create_table("visits", sl.Schema({"id": "long"}))  # by somebody else, since the form was shown
+    form._create.click()
+    assert "already exists" in form._messages.value
+    assert 'role="alert"' in form._messages.value
+
+
+def test_the_cell_can_be_copied(session):
+    form = create_form(session)
+    form._name.value = "visits"
+    assert form._copy.text == form.cell
 
 
 def test_without_a_kernel_there_is_no_button_to_write(session, shell):
@@ -235,6 +265,7 @@ def test_a_form_begins_with_the_columns_of_data_and_its_cell_makes_the_table(she
     )
     assert form.cell == "%sleeper create trips --from $df --keys n --sort city --types n=int"
     assert not form.problems
-    shell.run_cell(form.cell).raise_error()
+    form.create()
+    assert "Table trips" in form._messages.value
     rows = shell.run_cell("%sleeper sql SELECT n, city, fare FROM trips").result
     assert rows.to_dict() == {"n": [1, 2], "city": ["rome", "oslo"], "fare": [1.5, None]}
