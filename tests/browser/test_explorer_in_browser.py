@@ -424,7 +424,7 @@ def test_an_answer_of_sql_is_read_in_the_same_grid(in_theme):
     opened = in_theme(
         SETUP,
         "%load_ext sleeper_nb\n%sleeper use $session",
-        "%sleeper sql --interactive --engine duckdb SELECT carrier FROM flights ORDER BY carrier DESC, flight LIMIT 150",
+        "%sleeper sql --interactive --engine duckdb SELECT carrier FROM flights ORDER BY 1 DESC LIMIT 150",
     )
     explorer = ExplorerPage.of(opened.page)
     expect(explorer.cell(1, 1)).to_have_text("WN")
