@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import "./action_panel.css";
-import { RequestError, Superseded } from "./kernel";
+import { failureOf } from "./kernel";
 import { PlanCard } from "./plan_card";
 import type { Action, Done, Failure as Reason, Plan } from "./protocol";
 import { Button, Copy, Failure, Skeleton, Status } from "./states";
@@ -96,8 +96,7 @@ function Planning({ store, planned, onDone }: PlanningParts) {
       store.planned.value = null;
       await store.refresh();
     } catch (error) {
-      if (error instanceof RequestError) failure.value = error.failure;
-      else if (!(error instanceof Superseded)) throw error;
+      failure.value = failureOf(error);
     } finally {
       acting.value = false;
     }

@@ -20,7 +20,7 @@ import { Icon } from "./icons";
 import { kindLabel, KindMark } from "./kinds";
 import { MiniBars } from "./mini_bars";
 import type { ChangesAnswer, Column, ColumnChange, FileChange, Requests } from "./protocol";
-import { Button, Chip, Empty, Failure, Skeleton } from "./states";
+import { Button, Chip, Empty, Facts, Failure, Segments, Skeleton } from "./states";
 import { type Loaded, NOTHING, type Store } from "./store";
 
 const SETTLE = 120; // milliseconds: a handle that is dragged asks where it stops
@@ -107,7 +107,7 @@ export function Review({ store, table, from, to, actions, children }: ReviewPart
   const { value, loading, failure } = loaded.value;
   const isOld = value !== null && (value.before !== from.number || value.after !== to.number);
   useEffect(() => {
-    if (value && !isOld) store.footer.value = { line: value.line, source: "", seconds: null };
+    if (value && !isOld) store.say(value.line);
   }, [value, isOld]);
   const columns = store.schema.value.value?.columns ?? [];
   return (
@@ -180,31 +180,18 @@ type Part = "rows" | "columns" | "files" | "partitions" | "schema";
 function Differences({ answer, loading, hidden, columns, onRead, onHide }: DifferencesParts) {
   const chosen = useSignal<Part>("rows");
   const { filesOf, partitionsChanged, schema } = answer;
-  const parts: { part: Part; title: string; many: number | null }[] = [
-    { part: "rows", title: "Rows", many: null },
-    { part: "columns", title: "Columns", many: null },
-    { part: "files", title: "Files", many: filesOf.added + filesOf.removed },
-    { part: "partitions", title: "Partitions", many: partitionsChanged },
-    { part: "schema", title: "Schema", many: schema.length },
+  const parts: { value: Part; title: string; many?: number }[] = [
+    { value: "rows", title: "Rows" },
+    { value: "columns", title: "Columns" },
+    { value: "files", title: "Files", many: filesOf.added + filesOf.removed },
+    { value: "partitions", title: "Partitions", many: partitionsChanged },
+    { value: "schema", title: "Schema", many: schema.length },
   ];
   const part = chosen.value;
   return (
     <>
       <div class="sx-changes-bar">
-        <div class="sx-segments" role="group" aria-label="What differs">
-          {parts.map((each) => (
-            <button
-              key={each.part}
-              type="button"
-              class="sx-segment"
-              aria-pressed={each.part === part}
-              onClick={() => (chosen.value = each.part)}
-            >
-              {each.title}
-              {each.many !== null && <span class="sx-muted sx-segment-many"> {count(each.many)}</span>}
-            </button>
-          ))}
-        </div>
+        <Segments label="What differs" options={parts} value={part} onChoose={(each) => (chosen.value = each)} />
         <Counts answer={answer} loading={loading} hidden={hidden} onRead={onRead} onHide={onHide} />
       </div>
       {part === "rows" && <Rows answer={answer} hidden={hidden} columns={columns} loading={loading} />}
@@ -337,36 +324,27 @@ function Statistics({ answer, loading, onRead }: Pick<DifferencesParts, "answer"
 function ColumnCard({ column, differs }: { column: ColumnChange; differs: number }) {
   const { name, before, after } = column;
   const bars = pairedBars(column).map((each) => ({ label: each.label, value: each.after, before: each.before }));
+  const facts: [string, string][] = [];
+  if (before === null || after === null) facts.push(["Column", before === null ? "added" : "removed"]);
+  else {
+    const isNull = before.nulls + after.nulls > 0;
+    if (isNull) facts.push(["NULL", arrow(percent(before.nulls, before.rows), percent(after.nulls, after.rows))]);
+    facts.push(["Distinct", arrow(count(before.distinct), count(after.distinct))]);
+  }
+  if (differs > 0) facts.push(["Changed", plural(differs, "cell")]);
   return (
     <article class="sx-column-card" aria-label={name}>
       <h4 class="sx-column-name sx-cut" title={name}>
         {name}
       </h4>
       {bars.length > 0 && <MiniBars label={`Values of ${name} before and after`} bars={bars} height={48} />}
-      <dl class="sx-column-facts">
-        {before === null && <Fact name="Column" value="added" />}
-        {after === null && <Fact name="Column" value="removed" />}
-        {before && after && before.nulls + after.nulls > 0 && (
-          <Fact name="NULL" value={arrow(percent(before.nulls, before.rows), percent(after.nulls, after.rows))} />
-        )}
-        {before && after && <Fact name="Distinct" value={arrow(count(before.distinct), count(after.distinct))} />}
-        {differs > 0 && <Fact name="Changed" value={plural(differs, "cell")} />}
-      </dl>
+      <Facts class="sx-column-facts" facts={facts} />
     </article>
   );
 }
 
 function arrow(before: string, after: string): string {
   return before === after ? after : `${before} → ${after}`;
-}
-
-function Fact({ name, value }: { name: string; value: string }) {
-  return (
-    <div>
-      <dt class="sx-muted">{name}</dt>
-      <dd>{value}</dd>
-    </div>
-  );
 }
 
 function Files({ answer }: { answer: ChangesAnswer }) {

@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import "./footer.css";
 import { seconds } from "./format";
-import { RequestError, Superseded } from "./kernel";
+import { failureOf } from "./kernel";
 import type { Failure as Reason } from "./protocol";
 import { Button, Chip, Copy } from "./states";
 import type { Store } from "./store";
@@ -44,8 +44,7 @@ export function InsertCell(parts: { store: Store; line: string; look?: "quiet" |
       setSaid((await store.kernel.ask("write", { text: line })).sentence);
       setFailure(null);
     } catch (error) {
-      if (error instanceof RequestError) setFailure(error.failure);
-      else if (!(error instanceof Superseded)) throw error;
+      setFailure(failureOf(error));
     }
   };
   return (

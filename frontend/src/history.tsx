@@ -4,10 +4,10 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ago, count, plural, utc, utcExact } from "./format";
 import "./history.css";
 import { Icon } from "./icons";
-import { RequestError, Superseded } from "./kernel";
+import { failureOf } from "./kernel";
 import { kindLabel, KindMark } from "./kinds";
 import type { Failure as Reason, HistoryEntry } from "./protocol";
-import { Button, Chip, Empty, Failure, Skeleton } from "./states";
+import { Button, Chip, Empty, Facts, Failure, Skeleton } from "./states";
 import type { Store } from "./store";
 
 const PAGE = 100;
@@ -29,10 +29,9 @@ export function HistoryTab({ store }: { store: Store }) {
     try {
       const answer = await store.kernel.ask("history", { table, first, count: PAGE });
       listed.value = { entries: [...before, ...answer.entries], total: answer.total, failure: null };
-      store.footer.value = { line: answer.line, source: "", seconds: null };
+      store.say(answer.line);
     } catch (error) {
-      if (error instanceof RequestError) listed.value = { ...listed.peek(), failure: error.failure };
-      else if (!(error instanceof Superseded)) throw error;
+      listed.value = { ...listed.peek(), failure: failureOf(error) };
     }
   };
   useEffect(() => {
@@ -175,14 +174,7 @@ function Details({ store, entry }: { store: Store; entry: HistoryEntry }) {
   const canAct = store.opened.value.value?.actions ?? false;
   return (
     <div class="sx-commit-details">
-      <dl>
-        {facts.map(([name, value]) => (
-          <div key={name}>
-            <dt class="sx-muted">{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts class="sx-commit-facts" facts={facts} />
       {canAct && (
         <div class="sx-commit-actions">
           <Button icon="flag" onClick={() => store.plan("save", entry.number)}>

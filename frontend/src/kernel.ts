@@ -21,6 +21,13 @@ export class RequestError extends Error {
 /** A newer request took the place of this one. */
 export class Superseded extends Error {}
 
+/** Why the kernel refused; null for a request that was superseded. Any other error is thrown. */
+export function failureOf(error: unknown): Failure | null {
+  if (error instanceof RequestError) return error.failure;
+  if (error instanceof Superseded) return null;
+  throw error;
+}
+
 interface Waiting {
   topic: string;
   resolve: (answer: unknown) => void;

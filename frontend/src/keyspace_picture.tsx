@@ -286,7 +286,7 @@ function Tooltip({ space, leaf, file, at, width }: TooltipParts) {
   const { leaves, files } = space.answer;
   const side = at.x > width / 2 ? { right: `${width - at.x + BESIDE}px` } : { left: `${at.x + BESIDE}px` };
   return (
-    <div class="sx-keyspace-tip" style={{ ...side, top: `${Math.max(0, at.y - 3 * BESIDE)}px` }} aria-hidden="true">
+    <div class="sx-keyspace-tip sx-raised" style={{ ...side, top: `${Math.max(0, at.y - 3 * BESIDE)}px` }} aria-hidden="true">
       {file !== null && (
         <p class="sx-keyspace-tip-file">
           <strong>{files.name[file]}</strong>

@@ -5,9 +5,14 @@ import { bytes, count, plural } from "./format";
 import { HEAT_LABELS, type Heat, listed } from "./keyspace_layout";
 import "./leaf_list.css";
 import type { KeySpaceAnswer } from "./protocol";
+import { SearchField, Segments } from "./states";
 
 const ROW = 28;
 const HEIGHT = 224;
+const ORDERS = [
+  { value: "keys", title: "Key order" },
+  { value: "rows", title: "Most rows" },
+];
 
 interface LeafListParts {
   leaves: KeySpaceAnswer["leaves"];
@@ -57,22 +62,13 @@ export function LeafList({ leaves, heats, usual, chosen, onChoose, onOpen }: Lea
     <section class="sx-leaves" aria-label="Key ranges">
       <div class="sx-leaves-top">
         <h3 class="sx-leaves-title">Key ranges</h3>
-        <input
-          class="sx-leaves-search"
-          type="search"
-          aria-label="Search key ranges"
-          placeholder="Search key ranges"
-          value={search.value}
-          onInput={(event) => (search.value = event.currentTarget.value)}
+        <SearchField label="Search key ranges" value={search.value} onText={(text) => (search.value = text)} />
+        <Segments
+          label="Order of key ranges"
+          options={ORDERS}
+          value={byRows.value ? "rows" : "keys"}
+          onChoose={(order) => (byRows.value = order === "rows")}
         />
-        <div class="sx-segments" role="group" aria-label="Order of key ranges">
-          <button type="button" class="sx-segment" aria-pressed={!byRows.value} onClick={() => (byRows.value = false)}>
-            Key order
-          </button>
-          <button type="button" class="sx-segment" aria-pressed={byRows.value} onClick={() => (byRows.value = true)}>
-            Most rows
-          </button>
-        </div>
         <span class="sx-muted" role="status">
           {search.value ? plural(rows.length, "range") : ""}
         </span>

@@ -4,12 +4,13 @@ import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { bytes, count, plural, px, short } from "./format";
 import { HEIGHT } from "./height";
 import { Icon } from "./icons";
-import { RequestError, Superseded } from "./kernel";
+import { failureOf } from "./kernel";
 import { useSize } from "./measured";
+import { PopoverButton } from "./popover";
 import type { Failure as Reason, Found, TableDetails } from "./protocol";
 import "./rail.css";
 import { dueText, inView, type Listed, listed, missing, scrollFor, sparkPath } from "./rail_list";
-import { Button, Chip, Empty, Failure, Skeleton } from "./states";
+import { Button, Chip, Empty, Failure, SearchField, Skeleton } from "./states";
 import type { Store } from "./store";
 
 const ROW = 52;
@@ -67,8 +68,8 @@ class Known {
     try {
       keep((await this.store.kernel.ask("details", { names }, { onPart: ({ tables }) => keep(tables) })).tables);
     } catch (error) {
-      if (error instanceof RequestError) keep(names.map((name) => unread(name, error.failure)));
-      else if (!(error instanceof Superseded)) throw error;
+      const failure = failureOf(error);
+      if (failure) keep(names.map((name) => unread(name, failure)));
     } finally {
       if (this.asking === asking) this.asking = new Set();
     }
@@ -82,8 +83,7 @@ class Known {
       keep(await this.store.kernel.ask("search", { text }, { onPart: keep }));
       this.failure.value = null;
     } catch (error) {
-      if (error instanceof RequestError) this.failure.value = error.failure;
-      else if (!(error instanceof Superseded)) throw error;
+      this.failure.value = failureOf(error);
     }
   }
 }
@@ -102,48 +102,23 @@ export function Rail({ store }: { store: Store }) {
 
 /** The name of the table as a button, which opens the rail over the page. */
 export function TablePicker({ store }: { store: Store }) {
-  const [isOpen, setOpen] = useState(false);
-  const box = useRef<HTMLDivElement>(null);
-  const button = useRef<HTMLButtonElement>(null);
-  useEffect(() => {
-    if (!isOpen) return undefined;
-    box.current?.querySelector<HTMLElement>("input")?.focus();
-    const onDown = (event: PointerEvent): void => {
-      if (!event.composedPath().includes(box.current as EventTarget)) setOpen(false);
-    };
-    document.addEventListener("pointerdown", onDown, true);
-    return () => document.removeEventListener("pointerdown", onDown, true);
-  }, [isOpen]);
-  const close = (): void => {
-    setOpen(false);
-    button.current?.focus();
-  };
+  const face = (
+    <>
+      <span class="sx-cut">{store.table.value}</span>
+      <Icon name="down" />
+    </>
+  );
   return (
-    <div
-      class="sx-picker"
-      ref={box}
-      onKeyDown={(event) => {
-        if (event.key !== "Escape" || !isOpen) return;
-        event.preventDefault();
-        close();
-      }}
-    >
-      <button
-        ref={button}
-        type="button"
+    <div class="sx-picker">
+      <PopoverButton
         class="sx-picker-button"
-        aria-expanded={isOpen}
         aria-label={`Table ${store.table.value}: choose another`}
-        onClick={() => setOpen(!isOpen)}
+        label="Tables of the warehouse"
+        panel="sx-picker-list"
+        face={face}
       >
-        <span class="sx-cut">{store.table.value}</span>
-        <Icon name="down" />
-      </button>
-      {isOpen && (
-        <div class="sx-picker-list">
-          <TableList store={store} onChosen={close} />
-        </div>
-      )}
+        {(close) => <TableList store={store} onChosen={close} />}
+      </PopoverButton>
     </div>
   );
 }
@@ -204,17 +179,15 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
   return (
     <>
       <div class="sx-rail-head">
-        <label class="sx-rail-search">
+        <label class="sx-search">
           <Icon name="search" />
-          <input
-            type="search"
+          <SearchField
+            label="Find tables by name, column or comment"
             placeholder="Find tables"
             title="By name, column, key or comment"
-            aria-label="Find tables by name, column or comment"
             aria-controls={`${id}-list`}
             value={text}
-            onInput={(event) => {
-              const typed = event.currentTarget.value;
+            onText={(typed) => {
               setText(typed);
               setActive(typed ? 0 : -1);
               scrollTo(list.current, 0, height);

@@ -6,13 +6,13 @@ import { count, plural } from "./format";
 import { ColumnsButton } from "./grid/columns_menu";
 import { Grid } from "./grid/grid";
 import { GridSkeleton } from "./grid/grid_parts";
-import { Popover } from "./grid/popover";
 import { Icon } from "./icons";
-import { RequestError, Superseded } from "./kernel";
+import { failureOf } from "./kernel";
+import { PopoverButton } from "./popover";
 import type { Failure as Reason } from "./protocol";
 import "./rows.css";
 import { RowsModel } from "./rows_model";
-import { Button, Copy, Empty, Failure } from "./states";
+import { Button, Copy, Empty, Failure, SearchField } from "./states";
 import { NO_QUERY, type Store } from "./store";
 
 const TYPING = 300; // ms after the last key, before a search begins
@@ -87,17 +87,13 @@ function Search({ store, model }: { store: Store; model: RowsModel }) {
     event.stopPropagation();
   };
   return (
-    <label class="sx-rows-search">
+    <label class="sx-search">
       <Icon name="search" />
-      <input
-        class="sx-field"
-        type="search"
-        aria-label="Search the text columns"
+      <SearchField
+        label="Search the text columns"
         placeholder="Search text columns"
-        spellcheck={false}
         value={text.value}
-        onInput={(event) => {
-          const { value } = event.currentTarget;
+        onText={(value) => {
           text.value = value;
           stop();
           timer.current = setTimeout(() => apply(value), TYPING);
@@ -188,43 +184,23 @@ function Carry({ store, model }: { store: Store; model: RowsModel }) {
         Open in SQL
       </Button>
       <Copy text={answer?.scan ?? ""} label="Copy as scan" look="quiet" />
-      {store.start.canKeep && <Keep store={store} />}
-    </div>
-  );
-}
-
-/** Put the rows into a variable. */
-function Keep({ store }: { store: Store }) {
-  const isOpen = useSignal(false);
-  const opener = useRef<HTMLButtonElement>(null);
-  return (
-    <div class="sx-anchor">
-      <Button
-        look="quiet"
-        innerRef={opener}
-        aria-haspopup="dialog"
-        aria-expanded={isOpen.value}
-        onClick={() => (isOpen.value = !isOpen.value)}
-      >
-        Keep as DataFrame…
-      </Button>
-      {isOpen.value && (
-        <Popover
-          label="Keep as DataFrame"
-          class="sx-rows-keep"
-          opener={opener.current}
-          onClose={(refocus) => {
-            isOpen.value = false;
-            if (refocus) opener.current?.focus();
-          }}
-        >
-          <KeepForm store={store} />
-        </Popover>
+      {store.start.canKeep && (
+        <div class="sx-anchor">
+          <PopoverButton
+            class="sx-button sx-button-quiet"
+            label="Keep as DataFrame"
+            panel="sx-rows-keep"
+            face="Keep as DataFrame…"
+          >
+            {() => <KeepForm store={store} />}
+          </PopoverButton>
+        </div>
       )}
     </div>
   );
 }
 
+/** Puts the rows into a variable. */
 function KeepForm({ store }: { store: Store }) {
   const variable = useSignal("df");
   const done = useSignal("");
@@ -241,9 +217,7 @@ function KeepForm({ store }: { store: Store }) {
       done.value = answer.sentence;
       store.footer.value = { ...store.footer.value, line: answer.line };
     } catch (error) {
-      if (error instanceof Superseded) return;
-      if (!(error instanceof RequestError)) throw error;
-      failure.value = error.failure;
+      failure.value = failureOf(error);
     } finally {
       isBusy.value = false;
     }

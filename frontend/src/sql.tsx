@@ -14,11 +14,16 @@ import "./sql.css";
 import { Colors } from "./sql/colors";
 import { goTo, makeEditor, markFailure, setText } from "./sql/editor";
 import { oneLine } from "./sql/past";
-import { defaultStatement, ShownAnswer, type SqlState, sqlState } from "./sql/state";
-import { Button, Copy, Empty, Failure, Skeleton, Status } from "./states";
+import { defaultStatement, type Face, ShownAnswer, type SqlState, sqlState } from "./sql/state";
+import { Button, Copy, Empty, Failure, Segments, Skeleton, Status } from "./states";
 import type { Store } from "./store";
 
 const IS_MAC = /Mac|iPhone|iPad/.test(globalThis.navigator?.platform ?? "");
+
+const FACES: { value: Face; title: string }[] = [
+  { value: "table", title: "Table" },
+  { value: "chart", title: "Chart" },
+];
 
 export function SqlTab({ store }: { store: Store }) {
   const state = sqlState(store);
@@ -28,8 +33,8 @@ export function SqlTab({ store }: { store: Store }) {
         const { value } = state.answer.value;
         const shown = state.shown.value;
         const chart = shown?.face.value === "chart" ? shown.chart.value.value : null;
-        if (value?.kind !== "rows") store.footer.value = { line: value?.plan.line ?? "", source: "", seconds: null };
-        else store.footer.value = { line: chart?.line ?? value.line, source: value.source, seconds: value.seconds };
+        if (value?.kind === "rows") store.say(chart?.line ?? value.line, value.source, value.seconds);
+        else store.say(value?.plan.line ?? "");
       }),
     [state],
   );
@@ -196,14 +201,7 @@ function AnswerRows({ shown, version }: { shown: ShownAnswer; version: number })
   return (
     <>
       <div class="sx-sql-head">
-        <div class="sx-segments" role="group" aria-label="Show the answer as">
-          <button type="button" class="sx-segment" aria-pressed={face === "table"} onClick={() => shown.show("table")}>
-            Table
-          </button>
-          <button type="button" class="sx-segment" aria-pressed={face === "chart"} onClick={() => shown.show("chart")}>
-            Chart
-          </button>
-        </div>
+        <Segments label="Show the answer as" options={FACES} value={face} onChoose={(each) => shown.show(each)} />
         <span class="sx-muted sx-sql-total" role="status">
           {total === null ? "Many rows" : plural(total, "row")}
           {version > 0 && ` · at snapshot ${version}`}
@@ -230,8 +228,7 @@ export function AnswerPage({ store }: { store: Store }) {
   const chart = shown?.face.value === "chart" ? shown.chart.value.value : null;
   const statement = store.statement.value;
   useEffect(() => {
-    const line = chart?.line ?? (statement ? `%%sleeper sql\n${statement}` : "");
-    store.footer.value = { line, source: "", seconds: null };
+    store.say(chart?.line ?? (statement ? `%%sleeper sql\n${statement}` : ""));
   }, [chart, statement]);
   if (shown === null) return <Empty title="The answer is gone">Run the cell again.</Empty>;
   return (

@@ -1,6 +1,7 @@
 /** Small parts that every tab uses: buttons, chips, copying, and the states of being empty, read, and failed. */
 import type { ButtonHTMLAttributes, ComponentChildren, Ref } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { count } from "./format";
 import { Icon, type IconName } from "./icons";
 import type { Failure as Reason } from "./protocol";
 import "./states.css";
@@ -88,6 +89,70 @@ export function Button({ look = "plain", icon, innerRef, children, class: more, 
       {icon && <Icon name={icon} />}
       {children}
     </button>
+  );
+}
+
+/** Two or more choices side by side, of which one is on. `many` is a number beside the title. */
+export function Segments<T extends string>(parts: {
+  label: string;
+  options: { value: T; title: string; many?: number }[];
+  value: T;
+  onChoose: (value: T) => void;
+}) {
+  return (
+    <div class="sx-segments" role="group" aria-label={parts.label}>
+      {parts.options.map(({ value, title, many }) => (
+        <button
+          key={value}
+          type="button"
+          class="sx-segment"
+          aria-pressed={value === parts.value}
+          onClick={() => parts.onChoose(value)}
+        >
+          {title}
+          {many !== undefined && <span class="sx-muted sx-segment-many"> {count(many)}</span>}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** Names and what is said of each. */
+export function Facts({ facts, class: name }: { facts: [name: string, value: ComponentChildren][]; class: string }) {
+  return (
+    <dl class={name}>
+      {facts.map(([term, value]) => (
+        <div key={term}>
+          <dt class="sx-muted">{term}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+interface SearchParts {
+  label: string;
+  value: string;
+  onText: (text: string) => void;
+  onKeyDown?: (event: KeyboardEvent) => void;
+  placeholder?: string; // the label unless given
+  title?: string;
+  "aria-controls"?: string;
+}
+
+/** A field that finds something as one types. */
+export function SearchField({ label, onText, ...rest }: SearchParts) {
+  return (
+    <input
+      class="sx-field"
+      type="search"
+      aria-label={label}
+      placeholder={label}
+      spellcheck={false}
+      onInput={(event) => onText(event.currentTarget.value)}
+      {...rest}
+    />
   );
 }
 

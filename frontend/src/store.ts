@@ -1,6 +1,6 @@
 /** The state of the page: what is selected, and what was answered about it. Parts of the page read signals and call actions. */
 import { batch, computed, effect, type ReadonlySignal, signal, type Signal } from "@preact/signals";
-import { Kernel, type Model, RequestError, Superseded } from "./kernel";
+import { failureOf, Kernel, type Model } from "./kernel";
 import type { Action, Do, Failure, OpenTable, Query, Requests, SchemaAnswer, Selection, Start, Tab } from "./protocol";
 
 /** An answer on its way: what is known, whether it is being read, and what went wrong. */
@@ -66,10 +66,13 @@ export class Store {
     if (this.start.mode === "explorer") void this.list();
     model.on("change:selection", this.onSelection);
     model.on("msg:custom", this.onMessage);
-    this.ends.push(effect(() => this.tell()));
-    this.ends.push(effect(() => void this.open(this.table.value)));
-    this.ends.push(effect(() => this.clearFooter([this.table.value, this.tab.value])));
     this.ends.push(
+      effect(() => this.tell()),
+      effect(() => void this.open(this.table.value)),
+      effect(() => {
+        void [this.table.value, this.tab.value]; // another table or tab has another command: until it is known, none
+        this.say("");
+      }),
       effect(() => {
         const [table, version] = [this.table.value, this.version.value];
         if (table && version) void this.load(this.schema, "schema", { table, version });
@@ -95,9 +98,8 @@ export class Store {
       target.value = { value: answer, loading: false, failure: null };
       return answer;
     } catch (error) {
-      if (error instanceof Superseded) return null;
-      if (!(error instanceof RequestError)) throw error;
-      target.value = { value: target.peek().value, loading: false, failure: error.failure };
+      const failure = failureOf(error);
+      if (failure) target.value = { value: target.peek().value, loading: false, failure };
       return null;
     }
   }
@@ -160,6 +162,11 @@ export class Store {
     }
   }
 
+  /** Put into the footer what is shown now. */
+  say(line: string, source = "", seconds: number | null = null): void {
+    this.footer.value = { line, source, seconds };
+  }
+
   close(): void {
     this.ends.forEach((end) => end());
     this.model.off("change:selection", this.onSelection);
@@ -178,8 +185,7 @@ export class Store {
       });
       if (!this.table.peek()) await this.choose(names[0] ?? "");
     } catch (error) {
-      if (error instanceof RequestError) this.unlisted.value = error.failure;
-      else if (!(error instanceof Superseded)) throw error;
+      this.unlisted.value = failureOf(error);
     }
   }
 
@@ -187,11 +193,6 @@ export class Store {
     if (!table) return;
     const opened = await this.load(this.opened, "open", { table });
     if (opened && !opened.versions.number.includes(this.version.peek())) this.travel(opened.versions.number.at(-1) ?? 0);
-  }
-
-  /** Another table or tab has another command: until it is known there is none. */
-  private clearFooter(_shown: string[]): void {
-    this.footer.value = { line: "", source: "", seconds: null };
   }
 
   /** Tell Python what is selected. */

@@ -381,7 +381,7 @@ function Tip({ travel, index, x, width }: HandleParts & { index: number }) {
     <>
       <div class="sx-time-hover" style={{ left: px(x), top: px(TOP), height: px(AREA) }} />
       <div
-        class="sx-time-tip"
+        class="sx-time-tip sx-raised"
         style={{ left: px(left), top: px(BASE + MARKS + 2), width: px(TIP_WIDTH) }}
       >
         <div class="sx-time-tip-head">

@@ -281,7 +281,7 @@ describe("the Rows tab", () => {
 
   it("searches in text", async () => {
     const { store } = await shown();
-    const field = find<HTMLInputElement>(".sx-rows-search input");
+    const field = find<HTMLInputElement>(".sx-rows-bar .sx-field");
     fireEvent.input(field, { target: { value: "fog" } });
     fireEvent.keyDown(field, { key: "Enter" });
     expect(store.query.value.search).toBe("fog");

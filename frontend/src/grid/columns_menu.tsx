@@ -1,52 +1,43 @@
 /** The menu of all columns: found by name, shown or hidden, pinned. */
 import { type Signal, useSignal } from "@preact/signals";
-import { useRef } from "preact/hooks";
 import { count } from "../format";
-import { Button } from "../states";
+import { Icon } from "../icons";
+import { PopoverButton } from "../popover";
+import { Button, SearchField } from "../states";
 import { type ColumnLayout, matching, pinnedNames, withHidden, withPin } from "./columns";
-import { Popover } from "./popover";
 import type { GridColumn } from "./source";
 
 const MOST = 200;
 
-export function ColumnsButton({ columns, layout }: { columns: GridColumn[]; layout: Signal<ColumnLayout> }) {
-  const isOpen = useSignal(false);
+interface ColumnsParts {
+  columns: GridColumn[];
+  layout: Signal<ColumnLayout>;
+}
+
+export function ColumnsButton({ columns, layout }: ColumnsParts) {
   const known = new Set(columns.map(({ name }) => name));
   const hidden = layout.value.hidden.filter((name) => known.has(name)).length;
-  const opener = useRef<HTMLButtonElement>(null);
-  const onClose = (refocus: boolean): void => {
-    isOpen.value = false;
-    if (refocus) opener.current?.focus();
-  };
+  const face = (
+    <>
+      <Icon name="table" />
+      <span>Columns</span>
+      {hidden > 0 && (
+        <span class="sx-muted">
+          {count(columns.length - hidden)} of {count(columns.length)}
+        </span>
+      )}
+    </>
+  );
   return (
     <div class="sx-anchor">
-      <Button
-        icon="table"
-        innerRef={opener}
-        aria-haspopup="dialog"
-        aria-expanded={isOpen.value}
-        onClick={() => (isOpen.value = !isOpen.value)}
-      >
-        <span>Columns</span>
-        {hidden > 0 && (
-          <span class="sx-muted">
-            {count(columns.length - hidden)} of {count(columns.length)}
-          </span>
-        )}
-      </Button>
-      {isOpen.value && <ColumnsMenu columns={columns} layout={layout} opener={opener.current} onClose={onClose} />}
+      <PopoverButton class="sx-button" label="Columns" panel="sx-columns" face={face}>
+        {() => <ColumnsMenu columns={columns} layout={layout} />}
+      </PopoverButton>
     </div>
   );
 }
 
-interface MenuParts {
-  columns: GridColumn[];
-  layout: Signal<ColumnLayout>;
-  opener: HTMLElement | null;
-  onClose: (refocus: boolean) => void;
-}
-
-function ColumnsMenu({ columns, layout, opener, onClose }: MenuParts) {
+function ColumnsMenu({ columns, layout }: ColumnsParts) {
   const text = useSignal("");
   const found = matching(columns, text.value);
   const names = found.map(({ name }) => name);
@@ -54,14 +45,12 @@ function ColumnsMenu({ columns, layout, opener, onClose }: MenuParts) {
   const pinned = new Set(pinnedNames(columns, layout.value));
   const hide = (of: string[], isHidden: boolean): void => void (layout.value = withHidden(layout.value, of, isHidden));
   return (
-    <Popover label="Columns" class="sx-columns" opener={opener} onClose={onClose}>
-      <input
-        class="sx-field"
-        type="search"
-        aria-label="Find a column"
+    <>
+      <SearchField
+        label="Find a column"
         placeholder={`Find in ${count(columns.length)} columns`}
         value={text.value}
-        onInput={(event) => (text.value = event.currentTarget.value)}
+        onText={(typed) => (text.value = typed)}
       />
       <ul class="sx-columns-list">
         {found.slice(0, MOST).map(({ name, type }) => (
@@ -97,6 +86,6 @@ function ColumnsMenu({ columns, layout, opener, onClose }: MenuParts) {
           Hide all
         </Button>
       </div>
-    </Popover>
+    </>
   );
 }

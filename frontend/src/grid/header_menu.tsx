@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { Button } from "../states";
 import type { Kind } from "../protocol";
-import { Popover } from "./popover";
+import { Popover } from "../popover";
 import type { GridColumn, GridHeaders, GridSorts } from "./source";
 
 interface MenuParts {

@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { count } from "../format";
-import { RequestError, Superseded } from "../kernel";
+import { failureOf } from "../kernel";
 import type { Cell, Failure as Reason, Tree } from "../protocol";
 import { Button, Copy, Failure, Skeleton } from "../states";
 import type { GridColumn, GridSource } from "./source";
@@ -30,9 +30,7 @@ export function ValuePanel({ source, column, row, cell, onClose }: PanelParts) {
         if (!isOver) tree.value = found;
       },
       (error: unknown) => {
-        if (error instanceof Superseded || isOver) return;
-        if (!(error instanceof RequestError)) throw error;
-        failure.value = error.failure;
+        if (!isOver) failure.value = failureOf(error);
       },
     );
     return () => {

@@ -1,7 +1,7 @@
 /** What the SQL tab knows: the answer, its chart, statements that ran. It stays while other tabs are shown. */
 import { batch, signal } from "@preact/signals";
 import type { GridSource } from "../grid/source";
-import { RequestError, Superseded } from "../kernel";
+import { failureOf } from "../kernel";
 import type { ChartAnswer, Failure, Mark, PageAnswer, SqlAnswer } from "../protocol";
 import { type Loaded, NOTHING, type Store } from "../store";
 import { Colors } from "./colors";
@@ -144,8 +144,7 @@ export class SqlState {
     try {
       this.status.value = (await this.store.kernel.ask("write", { text: line })).sentence;
     } catch (error) {
-      if (error instanceof RequestError) this.status.value = error.message;
-      else if (!(error instanceof Superseded)) throw error;
+      this.status.value = failureOf(error)?.message ?? "";
     }
   }
 
