@@ -112,6 +112,7 @@ describe("completion", () => {
     expect(made.options.map((each) => each.apply)).toEqual([undefined, '"my delays"']);
     expect(made.options[0]!.boost!).toBeGreaterThan(made.options[1]!.boost!);
     expect(completions({ from: 0, options: [] })).toBeNull();
+    expect(completions({ from: 0, options: [{ label: "DESC", apply: "DESC", kind: "keyword" }] }, "desc")).toBeNull();
   });
 
   test("is asked at words, not after a space", () => {

@@ -4,6 +4,7 @@ import {
   autocompletion,
   closeBrackets,
   closeBracketsKeymap,
+  closeCompletion,
   completionKeymap,
   type CompletionContext,
   type CompletionResult,
@@ -53,7 +54,7 @@ function extensions(keywords: readonly string[], actions: EditorActions) {
   return [
     Prec.highest(
       keymap.of([
-        { key: "Mod-Enter", run: () => (actions.run(), true), preventDefault: true },
+        { key: "Mod-Enter", run: (view) => (closeCompletion(view), actions.run(), true), preventDefault: true },
         { key: "Alt-ArrowUp", run: () => actions.older() },
         { key: "Alt-ArrowDown", run: () => actions.newer() },
         { key: "Tab", run: acceptCompletion }, // else Tab leaves the editor
@@ -97,7 +98,8 @@ async function asked(context: CompletionContext, actions: EditorActions): Promis
   if (!context.explicit && !asksAt(text.slice(0, context.pos))) return null;
   context.addEventListener("abort", () => actions.cancelComplete());
   const offered = await actions.complete(text, context.pos);
-  return offered === null || context.aborted ? null : completions(offered);
+  if (offered === null || context.aborted || context.view?.hasFocus === false) return null;
+  return completions(offered, context.explicit ? "" : text.slice(offered.from, context.pos));
 }
 
 /** Another text in the editor, the cursor at its end. */
