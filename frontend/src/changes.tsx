@@ -1,5 +1,6 @@
 /** The Changes tab: rows, columns, files and partitions that differ between two versions; roll back and savepoint. */
 import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import {
   type ChangeKind,
@@ -19,7 +20,7 @@ import type { GridSource } from "./grid/source";
 import { Icon } from "./icons";
 import { kindLabel, KindMark } from "./kinds";
 import { MiniBars } from "./mini_bars";
-import type { ChangesAnswer, Column, ColumnChange, FileChange, Requests } from "./protocol";
+import type { ChangesAnswer, Column, ColumnChange, Requests } from "./protocol";
 import { Button, Chip, Empty, Facts, Failure, Segments, Skeleton } from "./states";
 import { type Loaded, NOTHING, type Store } from "./store";
 
@@ -82,8 +83,8 @@ interface ReviewParts {
   table: string;
   from: End;
   to: End;
-  actions?: preact.ComponentChildren; // beside the two cards
-  children?: preact.ComponentChildren; // above the counts
+  actions?: ComponentChildren; // beside the two cards
+  children?: ComponentChildren; // above the counts
 }
 
 /** What differs between two versions of a table. */
@@ -112,12 +113,12 @@ export function Review({ store, table, from, to, actions, children }: ReviewPart
   const columns = store.schema.value.value?.columns ?? [];
   return (
     <div class="sx-changes">
-      <header class="sx-changes-header">
+      <div class="sx-changes-header">
         <EndCard title="From" end={from} />
         <Icon name="right" />
         <EndCard title="To" end={to} />
         {actions}
-      </header>
+      </div>
       <div class={`sx-changes-body${isOld ? " sx-changes-old" : ""}`} aria-busy={loading}>
         {children}
         {failure && <Failure failure={failure} onRetry={ask} />}
@@ -355,80 +356,76 @@ function Files({ answer }: { answer: ChangesAnswer }) {
   ];
   if (listed.length === 0) return <Empty title="No file differs" />;
   return (
-    <div class="sx-table-scroll">
-      <table class="sx-table">
-        <thead>
-          <tr>
-            <th scope="col">File</th>
-            <th scope="col">Partition</th>
-            <th scope="col" class="sx-number">
-              Rows
-            </th>
-            <th scope="col" class="sx-number">
-              Size
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {listed.map(({ sign, file }) => (
-            <FileRow key={`${sign}${file.name}`} sign={sign} file={file} />
-          ))}
-        </tbody>
-      </table>
-      {listed.length < added + removed && <p class="sx-muted">The first {count(listed.length)} are listed.</p>}
-    </div>
-  );
-}
-
-function FileRow({ sign, file }: { sign: string; file: FileChange }) {
-  return (
-    <tr>
-      <td>
-        <span class={sign === "+" ? "sx-sign-added" : "sx-sign-removed"}>{sign}</span>{" "}
-        <code title={file.name}>{file.name}</code>
-      </td>
-      <td>{file.partition}</td>
-      <td class="sx-number">{count(file.rows)}</td>
-      <td class="sx-number">{bytes(file.bytes)}</td>
-    </tr>
+    <Table
+      heads={["File", "Partition", "Rows", "Size"]}
+      rows={listed.map(({ sign, file }) => [
+        <>
+          <span class={sign === "+" ? "sx-sign-added" : "sx-sign-removed"}>{sign}</span>{" "}
+          <code title={file.name}>{file.name}</code>
+        </>,
+        file.partition,
+        count(file.rows),
+        bytes(file.bytes),
+      ])}
+      texts={2}
+      note={listed.length < added + removed ? `The first ${count(listed.length)} are listed.` : ""}
+    />
   );
 }
 
 function Partitions({ answer }: { answer: ChangesAnswer }) {
   const { partitions, partitionsChanged, partitionsOf } = answer;
   if (partitions.length === 0) return <Empty title="No partition differs" />;
+  const cut = partitions.length < partitionsChanged ? `; the first ${count(partitions.length)} are listed` : "";
+  return (
+    <Table
+      heads={["Keys", "Rows before", "Rows after", "Difference"]}
+      rows={partitions.map(({ keys, rowsBefore, rowsAfter }) => [
+        keys,
+        count(rowsBefore),
+        count(rowsAfter),
+        signed(rowsAfter - rowsBefore),
+      ])}
+      texts={1}
+      note={`${count(partitionsChanged)} of ${plural(partitionsOf, "partition")} differ${cut}.`}
+    />
+  );
+}
+
+interface TableParts {
+  heads: string[];
+  rows: ComponentChildren[][];
+  texts: number; // so many columns from the first are texts, the others numbers
+  note: string;
+}
+
+function Table({ heads, rows, texts, note }: TableParts) {
+  const kind = (at: number): string | undefined => (at < texts ? undefined : "sx-number");
   return (
     <div class="sx-table-scroll">
       <table class="sx-table">
         <thead>
           <tr>
-            <th scope="col">Keys</th>
-            <th scope="col" class="sx-number">
-              Rows before
-            </th>
-            <th scope="col" class="sx-number">
-              Rows after
-            </th>
-            <th scope="col" class="sx-number">
-              Difference
-            </th>
+            {heads.map((head, at) => (
+              <th key={head} scope="col" class={kind(at)}>
+                {head}
+              </th>
+            ))}
           </tr>
         </thead>
         <tbody>
-          {partitions.map((each) => (
-            <tr key={each.keys}>
-              <td>{each.keys}</td>
-              <td class="sx-number">{count(each.rowsBefore)}</td>
-              <td class="sx-number">{count(each.rowsAfter)}</td>
-              <td class="sx-number">{signed(each.rowsAfter - each.rowsBefore)}</td>
+          {rows.map((cells, row) => (
+            <tr key={row}>
+              {cells.map((cell, at) => (
+                <td key={at} class={kind(at)}>
+                  {cell}
+                </td>
+              ))}
             </tr>
           ))}
         </tbody>
       </table>
-      <p class="sx-muted">
-        {count(partitionsChanged)} of {plural(partitionsOf, "partition")} differ
-        {partitions.length < partitionsChanged && `; the first ${count(partitions.length)} are listed`}.
-      </p>
+      {note && <p class="sx-muted">{note}</p>}
     </div>
   );
 }

@@ -10,7 +10,7 @@ import type { Store } from "./store";
 export function FooterBar({ store }: { store: Store }) {
   const { line, source, seconds: taken } = store.footer.value;
   return (
-    <footer class="sx-footer" aria-label="Equivalent command">
+    <div class="sx-footer" role="group" aria-label="Equivalent command">
       {line ? (
         <>
           <code class="sx-footer-line sx-cut" title={line}>
@@ -26,7 +26,7 @@ export function FooterBar({ store }: { store: Store }) {
         {source && <Chip title="What was read">{source}</Chip>}
         {taken !== null && <Chip title="Time until the answer">{seconds(taken)}</Chip>}
       </span>
-    </footer>
+    </div>
   );
 }
 

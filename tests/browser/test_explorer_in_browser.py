@@ -169,7 +169,7 @@ def test_rows_are_reached_by_keyboard(in_theme):
     expect(explorer.where).to_contain_text('"dep_delay" > 2000')
     explorer.grid.focus()
     opened.press("ArrowRight", "Enter")
-    value = explorer.root.get_by_role("complementary", name="Value of note")
+    value = explorer.root.get_by_role("region", name="Value of note")
     expect(value).to_contain_text("row 1")
     opened.press("Escape")
     expect(value).to_have_count(0)
@@ -202,14 +202,14 @@ def test_nested_values_open_as_trees_and_long_text_whole(in_theme):
     explorer = ExplorerPage.of(opened.page)
     expect(explorer.cell(1, 2)).to_contain_text("{a: [1, 2, 3]")
     explorer.cell(1, 2).dblclick()
-    value = explorer.root.get_by_role("complementary", name="Value of s")
+    value = explorer.root.get_by_role("region", name="Value of s")
     expect(value.locator("details")).to_have_count(1)
     expect(value).to_contain_text("list of 3")
     expect(value).to_contain_text("<i>no</i>")
     opened.look("explorer-tree", explorer.root)
     accessible(explorer.root)
     explorer.cell(1, 3).dblclick()
-    expect(explorer.root.get_by_role("complementary", name="Value of long")).to_contain_text("word " * 399)
+    expect(explorer.root.get_by_role("region", name="Value of long")).to_contain_text("word " * 399)
 
 
 WIDE = """

@@ -40,8 +40,8 @@ export function ValuePanel({ source, column, row, cell, onClose }: PanelParts) {
   const text = tree.value?.text ?? (typeof cell === "string" ? cell : null);
   const isTree = tree.value?.items !== undefined;
   return (
-    <aside class="sx-value" aria-label={`Value of ${column.name}`}>
-      <header class="sx-value-head">
+    <section class="sx-value" aria-label={`Value of ${column.name}`}>
+      <div class="sx-value-head">
         <div class="sx-value-title">
           <strong class="sx-cut">{column.name}</strong>
           <span class="sx-muted sx-cut">
@@ -50,7 +50,7 @@ export function ValuePanel({ source, column, row, cell, onClose }: PanelParts) {
         </div>
         {text !== null && !isTree && <Copy text={text} look="quiet" />}
         <Button look="quiet" icon="close" aria-label="Close the value" onClick={onClose} />
-      </header>
+      </div>
       <div class="sx-value-body" tabindex={0} role="region" aria-label={`Text of ${column.name}`}>
         {failure.value ? (
           <Failure failure={failure.value} />
@@ -66,7 +66,7 @@ export function ValuePanel({ source, column, row, cell, onClose }: PanelParts) {
           <pre class="sx-value-text">{text}</pre>
         )}
       </div>
-    </aside>
+    </section>
   );
 }
 
