@@ -30,7 +30,7 @@ const TABS: { tab: Tab; title: string; Page: Page }[] = [
   { tab: "history", title: "History", Page: HistoryTab },
   { tab: "sql", title: "SQL", Page: SqlTab },
 ];
-const ROW = 28; // of a table
+const ROW = 24; // of a table
 const NARROW = 800; // below this width the rail is behind a button
 
 export function App({ store }: { store: Store }) {

@@ -108,9 +108,7 @@ function Search({ store, model }: { store: Store; model: RowsModel }) {
 function Chips({ store, model }: { store: Store; model: RowsModel }) {
   const query = store.query.value;
   const headers = model.shown.value;
-  if (!isFiltered(query)) {
-    return <div class="sx-rows-chips sx-muted sx-cut">Brush or click bars to filter</div>;
-  }
+  if (!isFiltered(query)) return <div class="sx-rows-chips" />;
   const chips = query.filters.map((each) => {
     const { column, condition } = chipText(each, headers[each.column] ?? null);
     return { name: column, condition, remove: () => model.setQuery(withoutFilter(store.query.peek(), each)) };
@@ -257,7 +255,7 @@ function countOf(store: Store): string {
 
 function NoRows({ store, model }: { store: Store; model: RowsModel }) {
   if (!isFiltered(store.query.value)) {
-    return <Empty title={`${store.table.value} has no rows`}>Nothing was written up to this version.</Empty>;
+    return <Empty title={`${store.table.value} has no rows`}>No rows up to this snapshot.</Empty>;
   }
   const clear = (): void => model.setQuery({ ...NO_QUERY, sorts: store.query.peek().sorts });
   return (

@@ -5,11 +5,11 @@ import type { Versions } from "./protocol";
 import { areas, bins, marked, middle, numbered, type View, whens } from "./timebar_scale";
 
 /** The rows of the picture from above: flags, area, marks, numbers, dates. */
-export const TOP = 20;
-export const AREA = 44;
-export const MARKS = 16;
-export const NUMBERS = 24;
-export const DATES = 18;
+export const TOP = 18;
+export const AREA = 30;
+export const MARKS = 14;
+export const NUMBERS = 20;
+export const DATES = 14;
 export const BASE = TOP + AREA; // where the axis is
 export const HEIGHT = BASE + MARKS + NUMBERS + DATES;
 export const MARK_ROOM = 13; // narrower versions share a mark, and can be zoomed
@@ -41,12 +41,12 @@ export function TimePicture({ versions, view, width }: Parts) {
         />
       ))}
       {numbered(view, width, versions.number).map(({ index, x }) => (
-        <text key={index} class="sx-time-number" x={x} y={BASE + MARKS + 15} text-anchor="middle">
+        <text key={index} class="sx-time-number" x={x} y={BASE + MARKS + 14} text-anchor="middle">
           {versions.number[index]}
         </text>
       ))}
       {whens(view, width, versions.committed).map((each) => (
-        <text key={each.x} class="sx-time-when" x={each.x} y={HEIGHT - 5} text-anchor="middle">
+        <text key={each.x} class="sx-time-when" x={each.x} y={HEIGHT - 4} text-anchor="middle">
           {each.text}
         </text>
       ))}

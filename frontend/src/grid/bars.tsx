@@ -7,7 +7,7 @@ import { grouped } from "./cell_text";
 import { widthOf } from "./columns";
 import type { GridHeaders } from "./source";
 
-export const BARS_HEIGHT = 28;
+export const BARS_HEIGHT = 24;
 const LEAST = 2; // px of a bar that is not zero
 const LABEL = 6.6; // px of a character of 12 px
 
@@ -97,6 +97,7 @@ export function HeaderBars({ name, header, headers, width, isCurrent }: BarsPart
         role="slider"
         tabindex={isCurrent ? 0 : -1}
         aria-label={`Filter ${name}`}
+        title="Drag or click to filter"
         aria-valuemin={0}
         aria-valuemax={Math.max(0, bars - 1)}
         aria-valuenow={now}
