@@ -3,10 +3,11 @@ import { Component, type ComponentChildren, type ComponentType } from "preact";
 import { useId, useRef, useState } from "preact/hooks";
 import "./app.css";
 import { ChangesTab } from "./changes";
+import { drag } from "./drag";
 import { px } from "./format";
 import { FooterBar, InsertCell } from "./footer";
 import { useFullScreen } from "./full_screen";
-import { dragHeight, HEIGHT, heightFor, heightOf } from "./height";
+import { HEIGHT, heightFor, heightOf, within } from "./height";
 import { HistoryTab } from "./history";
 import { useSize } from "./measured";
 import { PartitionsTab } from "./partitions";
@@ -200,7 +201,7 @@ function HeightHandle({ height, onChange }: { height: number; onChange: (height:
       aria-valuenow={height}
       title="Drag to change the height"
       tabIndex={0}
-      onPointerDown={(event) => dragHeight(event, height, onChange)}
+      onPointerDown={(event) => drag(event, (_, y) => onChange(within(height + y)))}
       onDblClick={() => onChange(HEIGHT.first)}
       onKeyDown={(event) => {
         const to = heightFor(event.key, height);

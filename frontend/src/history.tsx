@@ -6,11 +6,13 @@ import "./history.css";
 import { Icon } from "./icons";
 import { failureOf } from "./kernel";
 import { kindLabel, KindMark } from "./kinds";
+import { rowFor } from "./list_window";
 import type { Failure as Reason, HistoryEntry } from "./protocol";
 import { Button, Chip, Empty, Facts, Failure, Skeleton } from "./states";
 import type { Store } from "./store";
 
 const PAGE = 100;
+const PAGE_KEY = 8; // commits that Page Up and Page Down go by
 
 interface Listed {
   entries: HistoryEntry[];
@@ -75,11 +77,10 @@ function Commits({ store, entries }: { store: Store; entries: HistoryEntry[] }) 
     const rows = [...(list.current?.querySelectorAll<HTMLElement>(".sx-commit-main") ?? [])];
     const at = rows.indexOf(event.target as HTMLElement);
     if (at === -1) return;
-    const moves: Record<string, number> = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 };
-    const next = moves[event.key];
-    if (next === undefined) return;
+    const next = rowFor(event.key, at, rows.length, PAGE_KEY);
+    if (next === null) return;
     event.preventDefault();
-    rows[Math.max(0, Math.min(rows.length - 1, next))]?.focus();
+    rows[next]?.focus();
   };
   return (
     <ul ref={list} class="sx-commits" aria-label="Commits, newest first" onKeyDown={onKey}>
@@ -178,10 +179,10 @@ function Details({ store, entry }: { store: Store; entry: HistoryEntry }) {
       {canAct && (
         <div class="sx-commit-actions">
           <Button icon="flag" onClick={() => store.plan("save", entry.number)}>
-            Save {entry.number}…
+            Name snapshot {entry.number}…
           </Button>
           {entry.number !== store.newest.value && (
-            <Button class="sx-danger" icon="back" onClick={() => store.plan("roll back", entry.number)}>
+            <Button icon="back" onClick={() => store.plan("roll back", entry.number)}>
               Roll back to {entry.number}…
             </Button>
           )}

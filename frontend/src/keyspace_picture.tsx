@@ -15,7 +15,7 @@ import {
   type Picture,
   STRIP,
 } from "./keyspace_paint";
-import { useWidth } from "./measured";
+import { useSize } from "./measured";
 import type { KeySpaceAnswer } from "./protocol";
 
 export const ZOOM = 1.6;
@@ -47,7 +47,7 @@ interface StripParts {
 export function Strip({ space, view, chosen, hovered, crowd, dark, onZoom, onChoose, onOpen }: StripParts) {
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
-  const width = useWidth(box);
+  const { width } = useSize(box);
   const pointer = useSignal<{ x: number; y: number; file: number | null } | null>(null);
   const { answer, edges, heats } = space;
   const shown = view.value;

@@ -1,9 +1,10 @@
 /** Key ranges as a list with search: what the picture shows, for the keyboard. Only rows that are seen are drawn. */
 import { type Signal, useSignal } from "@preact/signals";
-import { useEffect, useId, useMemo, useRef } from "preact/hooks";
+import { useEffect, useId, useMemo } from "preact/hooks";
 import { bytes, count, plural } from "./format";
 import { HEAT_LABELS, type Heat, listed } from "./keyspace_layout";
 import "./leaf_list.css";
+import { rowFor, useListWindow } from "./list_window";
 import type { KeySpaceAnswer } from "./protocol";
 import { SearchField, Segments } from "./states";
 
@@ -26,38 +27,23 @@ interface LeafListParts {
 export function LeafList({ leaves, heats, usual, chosen, onChoose, onOpen }: LeafListParts) {
   const search = useSignal("");
   const byRows = useSignal(false);
-  const top = useSignal(0);
-  const box = useRef<HTMLDivElement>(null);
   const id = useId();
   const rows = useMemo(() => listed(leaves, search.value, byRows.value), [leaves, search.value, byRows.value]);
   const most = useMemo(() => leaves.rows.reduce((sum, each) => Math.max(sum, each), 1), [leaves]);
   const at = rows.indexOf(chosen.value);
+  const { box, first, end, page, onScroll, reveal } = useListWindow(rows.length, ROW);
   useEffect(() => {
-    const list = box.current;
-    if (list === null || at === -1) return;
-    const y = at * ROW;
-    if (y < list.scrollTop) list.scrollTop = y;
-    else if (y + ROW > list.scrollTop + HEIGHT) list.scrollTop = y + ROW - HEIGHT;
+    if (at !== -1) reveal(at);
   }, [at, rows]);
   const onKey = (event: KeyboardEvent): void => {
-    const page = Math.floor(HEIGHT / ROW) - 1;
-    const moves: Record<string, number> = {
-      ArrowDown: at + 1,
-      ArrowUp: Math.max(0, at - 1),
-      PageDown: at + page,
-      PageUp: at - page,
-      Home: 0,
-      End: rows.length - 1,
-    };
-    const next = moves[event.key];
+    const next = rowFor(event.key, at, rows.length, page);
     if (event.key === "Enter" && at !== -1) onOpen(chosen.peek());
-    else if (next !== undefined && rows.length > 0) onChoose(rows[Math.max(0, Math.min(rows.length - 1, next))]!);
+    else if (next !== null) onChoose(rows[next]!);
     else return;
     event.preventDefault();
     event.stopPropagation();
   };
-  const first = Math.max(0, Math.floor(top.value / ROW) - 4);
-  const shown = rows.slice(first, first + Math.ceil(HEIGHT / ROW) + 8);
+  const shown = rows.slice(first, end);
   return (
     <section class="sx-leaves" aria-label="Key ranges">
       <div class="sx-leaves-top">
@@ -79,10 +65,10 @@ export function LeafList({ leaves, heats, usual, chosen, onChoose, onOpen }: Lea
         role="listbox"
         tabindex={0}
         aria-label="Key ranges"
-        aria-activedescendant={at >= first && at < first + shown.length ? `${id}-${at}` : undefined}
+        aria-activedescendant={at >= first && at < end ? `${id}-${at}` : undefined}
         data-lm-suppress-shortcuts="true"
         style={{ height: `${Math.min(HEIGHT, Math.max(1, rows.length) * ROW + 2)}px` }}
-        onScroll={(event) => (top.value = event.currentTarget.scrollTop)}
+        onScroll={onScroll}
         onKeyDown={onKey}
       >
         <div class="sx-leaves-all" role="presentation" style={{ height: `${rows.length * ROW}px` }}>

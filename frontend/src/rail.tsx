@@ -1,20 +1,18 @@
 /** The rail on the left: tables with search, size, growth and what is due; in a narrow page behind a button. */
 import { signal } from "@preact/signals";
-import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useMemo, useState } from "preact/hooks";
 import { bytes, count, plural, px, short } from "./format";
-import { HEIGHT } from "./height";
 import { Icon } from "./icons";
 import { failureOf } from "./kernel";
-import { useSize } from "./measured";
+import { rowFor, useListWindow } from "./list_window";
 import { PopoverButton } from "./popover";
 import type { Failure as Reason, Found, TableDetails } from "./protocol";
 import "./rail.css";
-import { dueText, inView, type Listed, listed, missing, scrollFor, sparkPath } from "./rail_list";
+import { dueText, type Listed, listed, missing, sparkPath } from "./rail_list";
 import { Button, Chip, Empty, Failure, SearchField, Skeleton } from "./states";
 import type { Store } from "./store";
 
 const ROW = 52;
-const MORE = 4; // rows above and below those in view
 const PAUSE = 200; // milliseconds without a key before the kernel searches
 const SCROLL_PAUSE = 60;
 const SPARK = { width: 32, height: 18 };
@@ -127,9 +125,6 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
   const known = useMemo(() => new Known(store), [store]);
   const [text, setText] = useState("");
   const [active, setActive] = useState(-1);
-  const [top, setTop] = useState(0);
-  const list = useRef<HTMLDivElement>(null);
-  const { height } = useSize(list);
   const id = useId();
   const names = store.names.value;
   const failure = known.failure.value ?? store.unlisted.value;
@@ -137,8 +132,8 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
   const rows = useMemo(() => listed(names, text, found), [names, text, found]);
   const chosen = rows.findIndex((each) => each.name === store.table.value);
   const at = Math.min(active < 0 ? chosen : active, rows.length - 1);
-  const [first, last] = inView(top, height || HEIGHT.first, ROW, rows.length, MORE);
-  const shown = rows.slice(first, last);
+  const { box, height, first, end, page, onScroll, reveal } = useListWindow(rows.length, ROW);
+  const shown = rows.slice(first, end);
   const details = known.details.value;
 
   useEffect(() => () => known.end(), [known]);
@@ -146,7 +141,7 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
   useEffect(() => known.show(shown.map((each) => each.name)));
   useEffect(() => {
     // The table that is shown is in view when the list is drawn for the first time.
-    if (height > 0 && chosen >= 0) scrollTo(list.current, chosen, height);
+    if (height > 0 && chosen >= 0) reveal(chosen);
   }, [height > 0]);
 
   const choose = (index: number): void => {
@@ -157,24 +152,14 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
     onChosen();
   };
   const onKeyDown = (event: KeyboardEvent): void => {
-    const page = Math.max(1, Math.floor(height / ROW) - 1);
-    const steps: Record<string, number> = {
-      ArrowDown: at + 1,
-      ArrowUp: at - 1,
-      PageDown: at + page,
-      PageUp: at - page,
-      ...(event.currentTarget instanceof HTMLInputElement ? {} : { Home: 0, End: rows.length - 1 }),
-    };
-    const to = steps[event.key];
-    if (event.key === "Enter" || (event.key === " " && event.currentTarget === list.current)) {
-      event.preventDefault();
-      choose(Math.max(0, text && active < 0 ? 0 : at));
-    } else if (to !== undefined && rows.length > 0) {
-      event.preventDefault();
-      const index = Math.max(0, Math.min(rows.length - 1, to));
-      setActive(index);
-      scrollTo(list.current, index, height);
-    }
+    const isTyping = event.currentTarget instanceof HTMLInputElement;
+    const to = isTyping && /Home|End/.test(event.key) ? null : rowFor(event.key, at, rows.length, page);
+    if (event.key === "Enter" || (event.key === " " && !isTyping)) choose(Math.max(0, text && active < 0 ? 0 : at));
+    else if (to !== null) {
+      setActive(to);
+      reveal(to);
+    } else return;
+    event.preventDefault();
   };
   return (
     <>
@@ -190,7 +175,7 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
             onText={(typed) => {
               setText(typed);
               setActive(typed ? 0 : -1);
-              scrollTo(list.current, 0, height);
+              reveal(0);
               known.search(typed);
             }}
             onKeyDown={onKeyDown}
@@ -207,13 +192,13 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
       {failure && <Failure failure={failure} onRetry={() => void store.refresh()} />}
       <div
         class="sx-rail-list"
-        ref={list}
+        ref={box}
         id={`${id}-list`}
         role="listbox"
         aria-label="Tables"
         tabIndex={0}
-        aria-activedescendant={at >= first && at < last ? `${id}-${at}` : undefined}
-        onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+        aria-activedescendant={at >= first && at < end ? `${id}-${at}` : undefined}
+        onScroll={onScroll}
         onKeyDown={onKeyDown}
       >
         {!store.listed.value && failure === null && <Waiting />}
@@ -322,8 +307,4 @@ function Spark({ growth }: { growth: readonly number[] }) {
       <path d={sparkPath(growth, width, height)} />
     </svg>
   );
-}
-
-function scrollTo(list: HTMLElement | null, index: number, height: number): void {
-  if (list !== null) list.scrollTop = scrollFor(index, list.scrollTop, height, ROW);
 }

@@ -1,17 +1,21 @@
 /** The Schema tab: columns, keys, comments and properties at the version. */
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { bytes, count } from "./format";
+import { bytes, count, percent, plural } from "./format";
 import { Icon } from "./icons";
-import { useSize } from "./measured";
-import type { Column, SchemaAnswer } from "./protocol";
+import { useListWindow } from "./list_window";
+import { MiniBars } from "./mini_bars";
+import type { Column, Header, HeadersAnswer, SchemaAnswer } from "./protocol";
 import "./schema.css";
-import { Empty, Facts, Failure, SearchField, Skeleton } from "./states";
-import type { Store } from "./store";
+import { Button, Empty, Facts, Failure, SearchField, Skeleton } from "./states";
+import { type Loaded, NO_QUERY, NOTHING, type Store } from "./store";
 
 const SEARCHED = 12; // from so many columns on there is a search
 const ALL = 200; // of more columns only those that are seen are drawn
 const ROW = 37; // pixels, with the hairline
+const TOPIC = "headers of the schema";
+const BATCH = 40; // columns whose values are read at once
+const SETTLE = 100; // milliseconds without scrolling before values are asked for
 
 export function SchemaTab({ store }: { store: Store }) {
   const { value, loading, failure } = store.schema.value;
@@ -22,13 +26,14 @@ export function SchemaTab({ store }: { store: Store }) {
     <div class="sx-schema" aria-busy={loading}>
       {failure && <Failure failure={failure} />}
       {value === null && !failure && <Skeleton rows={12} height="20px" label="The schema is read" />}
-      {value !== null && !failure && <Columns schema={value} />}
+      {value !== null && !failure && <Columns store={store} schema={value} />}
     </div>
   );
 }
 
-function Columns({ schema }: { schema: SchemaAnswer }) {
+function Columns({ store, schema }: { store: Store; schema: SchemaAnswer }) {
   const [search, setSearch] = useState("");
+  const values = useValues(store, schema);
   const word = search.trim().toLowerCase();
   const columns = schema.columns.filter((each) =>
     `${each.name} ${each.type} ${each.comment}`.toLowerCase().includes(word),
@@ -48,38 +53,49 @@ function Columns({ schema }: { schema: SchemaAnswer }) {
         {schema.columns.length >= SEARCHED && (
           <SearchField label="Search columns" value={search} onText={setSearch} />
         )}
+        <ValuesButton values={values} />
       </div>
       {schema.comment && <p class="sx-schema-comment">{schema.comment}</p>}
+      {values.failure && <Failure failure={values.failure} onRetry={values.ask} />}
       {columns.length === 0 ? (
         <Empty title="No column has this text" icon="search" />
       ) : (
-        <ColumnTable schema={schema} columns={columns} />
+        <ColumnTable schema={schema} columns={columns} values={values} />
       )}
     </>
   );
 }
 
-/** The columns that were found. */
-function ColumnTable({ schema, columns }: { schema: SchemaAnswer; columns: Column[] }) {
-  const box = useRef<HTMLDivElement>(null);
-  const top = useSignal(0);
-  const { height } = useSize(box);
+interface ColumnTableParts {
+  schema: SchemaAnswer;
+  columns: Column[]; // those that were found
+  values: Values;
+}
+
+function ColumnTable({ schema, columns, values }: ColumnTableParts) {
+  const seen = useListWindow(columns.length, ROW);
   const isWhole = columns.length <= ALL;
-  const first = isWhole ? 0 : Math.max(0, Math.floor(top.value / ROW) - 8);
-  const end = isWhole ? columns.length : Math.min(columns.length, first + Math.ceil(height / ROW) + 16);
+  const [first, end] = isWhole ? [0, columns.length] : [seen.first, seen.end];
   const shown = columns.slice(first, end);
   const has = {
     defaults: schema.columns.some((each) => each.default !== null),
     comments: schema.columns.some((each) => each.comment !== ""),
   };
-  const span = 3 + Number(has.defaults) + Number(has.comments);
+  const span = 3 + Number(values.shown) + Number(has.defaults) + Number(has.comments);
+  const names = shown.map((each) => each.name);
+  useEffect(() => {
+    if (!values.shown) return undefined;
+    const timer = setTimeout(() => values.need(names), SETTLE);
+    return () => clearTimeout(timer);
+  }, [values.shown, schema, names.join("\n")]);
   return (
-    <div ref={box} class="sx-schema-scroll" onScroll={(event) => (top.value = event.currentTarget.scrollTop)}>
+    <div ref={seen.box} class="sx-schema-scroll" onScroll={seen.onScroll}>
       <table class={`sx-schema-table${isWhole ? "" : " sx-schema-many"}`} aria-rowcount={columns.length + 1}>
         <thead>
           <tr>
             <th scope="col">Column</th>
             <th scope="col">Type</th>
+            {values.shown && <th scope="col">Values</th>}
             <th scope="col">NULL</th>
             {has.defaults && <th scope="col">Default</th>}
             {has.comments && <th scope="col">Comment</th>}
@@ -88,7 +104,7 @@ function ColumnTable({ schema, columns }: { schema: SchemaAnswer; columns: Colum
         <tbody>
           <Spacer rows={first} span={span} />
           {shown.map((column) => (
-            <ColumnRow key={column.name} column={column} has={has} />
+            <ColumnRow key={column.name} column={column} values={values} has={has} />
           ))}
           <Spacer rows={columns.length - end} span={span} />
         </tbody>
@@ -107,14 +123,75 @@ function Spacer({ rows, span }: { rows: number; span: number }) {
   );
 }
 
+interface Values {
+  shown: boolean;
+  unread: string;
+  failure: Loaded<HeadersAnswer>["failure"];
+  header(name: string): Header | null;
+  toggle(): void;
+  ask(): void;
+  readAll(): void;
+  need(names: string[]): void; // those that are seen
+}
+
+/** Bars of the columns that are seen, asked for in batches once a user wants them. */
+function useValues(store: Store, schema: SchemaAnswer): Values {
+  const shown = useSignal(false);
+  const all = useSignal(false);
+  const known = useSignal<Record<string, Header>>({});
+  const state = useSignal<Loaded<HeadersAnswer>>(NOTHING);
+  const wanted = useRef<string[]>([]);
+  const ask = async (): Promise<void> => {
+    const columns = wanted.current.filter((each) => !(each in known.peek())).slice(0, BATCH);
+    if (columns.length === 0) return;
+    const args = { table: store.table.peek(), version: schema.version, query: NO_QUERY, columns, all: all.peek() };
+    const answer = await store.load(state, "headers", args, { topic: TOPIC });
+    if (answer === null || answer.unread || answer.version !== schema.version) return;
+    known.value = { ...known.peek(), ...answer.headers };
+    if (columns.every((each) => each in answer.headers)) await ask();
+  };
+  useEffect(() => {
+    known.value = {};
+    state.value = NOTHING;
+    return () => store.kernel.cancel(TOPIC);
+  }, [schema]);
+  const { value, failure } = state.value;
+  return {
+    shown: shown.value,
+    failure,
+    unread: value?.unread ?? "",
+    header: (name) => known.value[name] ?? null,
+    toggle: () => (shown.value = !shown.peek()),
+    ask: () => void ask(),
+    readAll: () => {
+      all.value = true;
+      void ask();
+    },
+    need: (names) => {
+      wanted.current = names;
+      void ask();
+    },
+  };
+}
+
+function ValuesButton({ values }: { values: Values }) {
+  if (values.shown && values.unread) return <Button onClick={values.readAll}>Read {values.unread}</Button>;
+  return (
+    <Button aria-pressed={values.shown} onClick={values.toggle}>
+      {values.shown ? "Hide values" : "Show values"}
+    </Button>
+  );
+}
+
 interface ColumnRowParts {
   column: Column;
+  values: Values;
   has: { defaults: boolean; comments: boolean };
 }
 
 const ROLES: Record<Column["role"], string> = { "row key": "Row key", "sort key": "Sort key", "": "" };
 
-function ColumnRow({ column, has }: ColumnRowParts) {
+function ColumnRow({ column, values, has }: ColumnRowParts) {
   const { name, role } = column;
   return (
     <tr>
@@ -134,6 +211,11 @@ function ColumnRow({ column, has }: ColumnRowParts) {
           {column.type}
         </code>
       </td>
+      {values.shown && (
+        <td class="sx-schema-values">
+          <ValuesOf name={name} header={values.header(name)} unread={values.unread !== "" || values.failure !== null} />
+        </td>
+      )}
       <td class="sx-muted">{column.nullable ? "Allowed" : "Never"}</td>
       {has.defaults && <td>{column.default !== null && <code>{column.default}</code>}</td>}
       {has.comments && (
@@ -142,6 +224,19 @@ function ColumnRow({ column, has }: ColumnRowParts) {
         </td>
       )}
     </tr>
+  );
+}
+
+function ValuesOf({ name, header, unread }: { name: string; header: Header | null; unread: boolean }) {
+  if (header === null) return unread ? null : <Skeleton height="26px" />;
+  const bars = header.bars.map((label, index) => ({ label, value: header.of[index] ?? 0 }));
+  const distinct = header.distinct === null ? "" : `${header.exact ? "" : "about "}${plural(header.distinct, "value")}`;
+  const nulls = header.nulls > 0 ? `${percent(header.nulls, header.rows)} NULL` : "";
+  return (
+    <div class="sx-schema-bars">
+      <div>{bars.length > 0 && <MiniBars label={`Values of ${name}`} bars={bars} height={26} />}</div>
+      <span class="sx-muted sx-schema-facts">{[distinct, nulls].filter(Boolean).join(" · ")}</span>
+    </div>
   );
 }
 

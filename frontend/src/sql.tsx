@@ -1,6 +1,5 @@
 /** The SQL tab: an editor, the answer in a grid, and a chart of it. */
 import { effect } from "@preact/signals";
-import type { EditorView } from "@codemirror/view";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ChartPicker, ChartView } from "./chart";
 import { plural } from "./format";
@@ -12,7 +11,7 @@ import { PlanCard } from "./plan_card";
 import type { Completion, SqlAnswer } from "./protocol";
 import "./sql.css";
 import { Colors } from "./sql/colors";
-import { goTo, makeEditor, markFailure, setText } from "./sql/editor";
+import { makeEditor, markFailure, setText } from "./sql/editor";
 import { oneLine } from "./sql/past";
 import { defaultStatement, type Face, ShownAnswer, type SqlState, sqlState } from "./sql/state";
 import { Button, Copy, Empty, Failure, Segments, Skeleton, Status } from "./states";
@@ -50,22 +49,14 @@ export function SqlTab({ store }: { store: Store }) {
 
 function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
   const place = useRef<HTMLDivElement>(null);
-  const view = useRef<EditorView | null>(null);
   useLayoutEffect(() => {
     if (store.statement.peek() === "") store.statement.value = defaultStatement(store.table.peek());
-    const replace = (text: string | null): boolean => {
-      if (text !== null && view.current) setText(view.current, text);
-      return text !== null;
-    };
     const made = makeEditor(place.current!, store.statement.peek(), store.start.keywords, {
       run: () => void state.run(),
-      older: () => replace(state.step(1)),
-      newer: () => replace(state.step(-1)),
       changed: (text) => state.edited(text),
       complete: (text, at) => complete(store, text, at),
       cancelComplete: () => store.kernel.cancel("complete"),
     });
-    view.current = made;
     const ends = [
       effect(() => setText(made, store.statement.value)),
       effect(() => markFailure(made, state.answer.value.failure)),
@@ -75,7 +66,6 @@ function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
       made.destroy();
     };
   }, [store]);
-  const from = state.failure?.place?.from;
   const version = store.version.value;
   return (
     <div class="sx-sql-top">
@@ -98,11 +88,6 @@ function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
       {state.failure && (
         <div class="sx-sql-failure">
           <Failure failure={state.failure} />
-          {from !== undefined && (
-            <Button look="quiet" onClick={() => view.current && goTo(view.current, from)}>
-              Go to error
-            </Button>
-          )}
         </div>
       )}
     </div>
@@ -124,7 +109,7 @@ function Earlier({ state }: { state: SqlState }) {
   if (past.length === 0) return null;
   return (
     <Menu
-      label="Earlier statements (Alt+Up, Alt+Down)"
+      label="Earlier statements"
       class="sx-sql-earlier"
       actions={past.map((each) => ({ text: oneLine(each), run: () => state.edited(each) }))}
     >

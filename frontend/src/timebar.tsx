@@ -4,7 +4,7 @@ import type { FullScreen } from "./full_screen";
 import { plural, px } from "./format";
 import { Icon } from "./icons";
 import { KindMark } from "./kinds";
-import { useWidth } from "./measured";
+import { useSize } from "./measured";
 import { type Action, Menu } from "./menu";
 import type { OpenTable } from "./protocol";
 import { TablePicker } from "./rail";
@@ -154,7 +154,7 @@ function TimePlot({ store, opened, travel }: PlotParts) {
   const { versions } = opened;
   const count = versions.number.length;
   const plot = useRef<HTMLDivElement>(null);
-  const width = useWidth(plot);
+  const { width } = useSize(plot);
   const [shown, setView] = useState<View>(() => whole(count));
   const [hovered, setHovered] = useState<number | null>(null);
   const { version, before } = travel.places.value;
@@ -233,7 +233,6 @@ function TimePlot({ store, opened, travel }: PlotParts) {
     event.stopPropagation();
   };
   const actions = actionsAt(store, opened, travel);
-  if (!isWhole(view, count)) actions.push({ text: "Show all versions", icon: "fit", run: () => setView(whole(count)) });
   const [from, to] = litRange(view, width, travel.places.value);
   return (
     <div class="sx-time-plot" style={{ height: px(HEIGHT) }}>
@@ -352,15 +351,15 @@ function actionsAt(store: Store, opened: OpenTable, travel: Travel): Action[] {
   if (!opened.actions) return comparing;
   const isNewest = version === last;
   return [
+    ...comparing,
+    { text: "Name this snapshot…", icon: "flag", run: () => store.plan("save", number) },
     {
       text: "Roll back to here…",
       icon: "back",
       disabled: isNewest,
-      note: "This is the newest version",
+      note: "This is the newest snapshot",
       run: () => store.plan("roll back", number),
     },
-    { text: "Save here…", icon: "flag", run: () => store.plan("save", number) },
-    ...comparing,
   ];
 }
 

@@ -10,11 +10,11 @@ import { selectedText, SignHeader, Unread } from "./grid_parts";
 import { bodyRow, boxOf } from "./grid_rows";
 import { FULL_HEAD, HeaderCell, PLAIN_HEAD } from "./header";
 import { HeaderMenu } from "./header_menu";
-import { GUTTER, seenColumns, useBlocks, usePlaced } from "./placed";
+import { GUTTER, range, seenColumns, useBlocks, usePlaced } from "./placed";
 import type { GridColumn, GridProps } from "./source";
 import { ValuePanel } from "./value_panel";
 import { ROW, Viewport } from "./viewport";
-import { RowKeys, scaleOf } from "./virtual";
+import { scaleOf } from "./virtual";
 
 const LEAST_WITH_BARS = 124; // px of a column
 
@@ -28,7 +28,6 @@ export function Grid(props: GridProps) {
   const columns = useMemo(() => keysFirst(source.columns), [source.columns]);
   const viewport = useMemo(() => new Viewport(head), [head]);
   const offset = source.marked ? 1 : 0; // columns before the first: the sign
-  const keys = useMemo(() => new RowKeys(), []);
   const { blocks, newest } = useBlocks(source, columns);
   const active = useSignal<Place>({ row: 0, column: 0 });
   const isOpen = useSignal(false); // the value panel
@@ -208,9 +207,7 @@ export function Grid(props: GridProps) {
               onDblClick={onPick}
               style={{ top: `${head + drawn.first * ROW - viewport.shift.value}px`, width: `${width}px` }}
             >
-              {keys
-                .of({ first: drawn.first, end: Math.min(drawn.end, rows) })
-                .map((key, i) => bodyRow(frame, drawn.first + i, key))}
+              {range(drawn.first, Math.min(drawn.end, rows)).map((at) => bodyRow(frame, at))}
             </div>
           </div>
         </div>

@@ -22,8 +22,6 @@ import { asksAt, completions, underlined } from "./lookup";
 
 export interface EditorActions {
   run(): void;
-  older(): boolean; // Alt-Up; false where there is no older statement
-  newer(): boolean;
   changed(text: string): void;
   complete(text: string, at: number): Promise<Completion | null>; // null: superseded
   cancelComplete(): void;
@@ -45,9 +43,7 @@ export function makeEditor(
   keywords: readonly string[],
   actions: EditorActions,
 ): EditorView {
-  const state = EditorState.create({ doc: text, extensions: extensions(keywords, actions) });
-  const view = new EditorView({ state, parent });
-  return view;
+  return new EditorView({ state: EditorState.create({ doc: text, extensions: extensions(keywords, actions) }), parent });
 }
 
 function extensions(keywords: readonly string[], actions: EditorActions) {
@@ -55,8 +51,6 @@ function extensions(keywords: readonly string[], actions: EditorActions) {
     Prec.highest(
       keymap.of([
         { key: "Mod-Enter", run: (view) => (closeCompletion(view), actions.run(), true), preventDefault: true },
-        { key: "Alt-ArrowUp", run: () => actions.older() },
-        { key: "Alt-ArrowDown", run: () => actions.newer() },
         { key: "Tab", run: acceptCompletion }, // else Tab leaves the editor
         { key: "Ctrl-Space", run: startCompletion },
       ]),
@@ -115,10 +109,4 @@ export function markFailure(view: EditorView, failure: Failure | null): void {
     ? [{ ...underlined(place, view.state.doc.length), severity: "error" as const, message: failure.message }]
     : [];
   view.dispatch(setDiagnostics(view.state, marks));
-}
-
-/** Put the cursor at the place of a failure. */
-export function goTo(view: EditorView, from: number): void {
-  view.dispatch({ selection: { anchor: Math.min(from, view.state.doc.length) }, scrollIntoView: true });
-  view.focus();
 }

@@ -5,7 +5,7 @@ import { failureOf } from "../kernel";
 import type { ChartAnswer, Failure, Mark, PageAnswer, SqlAnswer } from "../protocol";
 import { type Loaded, NOTHING, type Store } from "../store";
 import { Colors } from "./colors";
-import { AT_DRAFT, type Place, remembered, stepped } from "./past";
+import { remembered } from "./past";
 
 export interface ChartChoice {
   mark: Mark | ""; // empty: by the types of the columns
@@ -74,7 +74,6 @@ export class SqlState {
   readonly status = signal("");
   readonly version = signal(0); // at which the shown answer is
   readonly colors = new Colors();
-  private place: Place = AT_DRAFT;
   private runs = 0;
 
   constructor(private readonly store: Store) {}
@@ -89,7 +88,6 @@ export class SqlState {
     const text = store.statement.peek();
     if (text.trim() === "") return;
     const [table, version] = [store.table.peek(), store.version.peek()];
-    this.place = AT_DRAFT;
     batch(() => {
       this.past.value = remembered(this.past.peek(), text);
       this.status.value = "";
@@ -129,14 +127,6 @@ export class SqlState {
   edited(text: string): void {
     this.store.statement.value = text;
     if (this.answer.peek().failure !== null) this.answer.value = { ...this.answer.peek(), failure: null };
-  }
-
-  /** One step in the statements that ran; null where there is none. */
-  step(by: 1 | -1): string | null {
-    const found = stepped(this.past.peek(), this.place, this.store.statement.peek(), by);
-    if (found === null) return null;
-    this.place = found.place;
-    return found.text;
   }
 
   /** Put the cell into the notebook, below. */
