@@ -19,6 +19,7 @@ import { Grid } from "./grid/grid";
 import type { GridSource } from "./grid/source";
 import { Icon } from "./icons";
 import { kindLabel, KindMark } from "./kinds";
+import { type Action, Menu } from "./menu";
 import { MiniBars } from "./mini_bars";
 import type { ChangesAnswer, Column, ColumnChange, Requests } from "./protocol";
 import { Button, Chip, Empty, Facts, Failure, Segments, Skeleton } from "./states";
@@ -61,20 +62,30 @@ export function ChangesTab({ store }: { store: Store }) {
   );
 }
 
+/** Buttons where there is room and a roll back undoes no more than what is compared; else a menu. */
 function Actions({ store, from, to }: { store: Store; from: End; to: End }) {
+  const newest = store.newest.value;
+  const isNewest = to.number === newest;
+  const later = isNewest ? "" : `, undoing all up to ${newest}`;
+  const actions: Action[] = [
+    { text: `Name snapshot ${to.number}…`, icon: "flag", run: () => store.plan("save", to.number) },
+    { text: `Roll back to ${from.number}${later}…`, icon: "back", run: () => store.plan("roll back", from.number) },
+  ];
   return (
-    <div class="sx-changes-actions">
-      <Button
-        icon="flag"
-        onClick={() => store.plan("save", to.number)}
-        title={`Keep snapshot ${to.number} from expiring`}
-      >
-        Save {to.number}…
-      </Button>
-      <Button class="sx-danger" icon="back" onClick={() => store.plan("roll back", from.number)}>
-        Roll back to {from.number}…
-      </Button>
-    </div>
+    <>
+      {isNewest && (
+        <div class="sx-changes-actions">
+          {actions.map(({ text, icon, run }) => (
+            <Button key={text} {...(icon ? { icon } : {})} onClick={run}>
+              {text}
+            </Button>
+          ))}
+        </div>
+      )}
+      <Menu class={`sx-menu-end sx-changes-menu${isNewest ? " sx-narrow" : ""}`} label="Actions" actions={actions}>
+        <Icon name="more" />
+      </Menu>
+    </>
   );
 }
 
@@ -83,7 +94,7 @@ interface ReviewParts {
   table: string;
   from: End;
   to: End;
-  actions?: ComponentChildren; // beside the two cards
+  actions?: ComponentChildren; // beside the two versions
   children?: ComponentChildren; // above the counts
 }
 
@@ -114,9 +125,9 @@ export function Review({ store, table, from, to, actions, children }: ReviewPart
   return (
     <div class="sx-changes">
       <div class="sx-changes-header">
-        <EndCard title="From" end={from} />
+        <EndLine title="From" end={from} />
         <Icon name="right" />
-        <EndCard title="To" end={to} />
+        <EndLine title="To" end={to} />
         {actions}
       </div>
       <div class={`sx-changes-body${isOld ? " sx-changes-old" : ""}`} aria-busy={loading}>
@@ -138,31 +149,18 @@ export function Review({ store, table, from, to, actions, children }: ReviewPart
   );
 }
 
-function EndCard({ title, end }: { title: string; end: End }) {
+/** One of the two versions, on one line; its tooltip has all of it. */
+function EndLine({ title, end }: { title: string; end: End }) {
+  const said = [end.message || kindLabel(end.kind), end.change].filter(Boolean).join(" · ");
   return (
-    <section class="sx-end" aria-label={`${title} snapshot ${end.number}`}>
-      <p class="sx-end-line">
-        <span class="sx-muted">{title}</span>
-        <strong>Snapshot {end.number}</strong>
-        <time class="sx-muted" title={utcExact(end.committed)}>
-          {ago(end.committed)}
-        </time>
-        {end.savepoints.length > 0 && (
-          <span class="sx-end-saved sx-cut" title={`Savepoints: ${end.savepoints.join(", ")}`}>
-            <Icon name="flag" />
-            {end.savepoints[0]}
-            {end.savepoints.length > 1 && ` +${end.savepoints.length - 1}`}
-          </span>
-        )}
-      </p>
-      <p class="sx-end-line">
-        <KindMark kind={end.kind} />
-        <span class="sx-cut" title={`${end.message} ${end.change}`.trim()}>
-          {end.message ? <strong>{end.message}</strong> : kindLabel(end.kind)}
-          {end.change && <span class="sx-muted"> · {end.change}</span>}
-        </span>
-      </p>
-    </section>
+    <p class="sx-end" title={[said, ...end.savepoints, utcExact(end.committed)].filter(Boolean).join(" · ")}>
+      <span class="sx-muted sx-end-title">{title}</span>
+      <KindMark kind={end.kind} />
+      <strong>{end.number}</strong>
+      <span class="sx-end-said sx-cut">
+        {said} <span class="sx-muted">{ago(end.committed)}</span>
+      </span>
+    </p>
   );
 }
 
@@ -237,10 +235,10 @@ function Counts({ answer, loading, hidden, onRead, onHide }: Omit<DifferencesPar
           onClick={() => toggle(kind)}
         >
           <span aria-hidden="true">{sign}</span>
-          <strong>{count(counts[kind])}</strong> {word}
+          <strong>{count(counts[kind])}</strong> <span class="sx-count-word">{word}</span>
         </button>
       ))}
-      {isCut && <span class="sx-muted">The first {count(most)} of each are listed</span>}
+      {isCut && <span class="sx-muted sx-count-most">The first {count(most)} of each are listed</span>}
     </div>
   );
 }

@@ -20,7 +20,7 @@ export interface Footer {
   seconds: number | null;
 }
 
-/** An action whose plan the Changes tab is to show: "Roll back to here…" and "Save here…" of the time bar. */
+/** An action whose plan the Changes tab is to show: a roll back, or a name for a snapshot. */
 export interface Planned {
   action: Action;
   version: number;

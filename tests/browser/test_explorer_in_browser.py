@@ -100,7 +100,7 @@ def test_a_handle_is_dragged_to_travel_and_a_second_one_to_compare(in_theme):
     expect(explorer.shown).to_contain_text("of 3,600")
     expect(explorer.line).to_contain_text("VERSION AS OF 3")
     opened.look("explorer-travelled", explorer.root)
-    explorer.button("Go to the newest version").click()
+    explorer.button("Go to newest").click()
     expect(explorer.shown).to_contain_text("of 12,000")
     explorer.button("Compare").click()
     expect(explorer.compared).to_be_visible()
@@ -333,7 +333,7 @@ def test_a_bad_load_is_rolled_back_and_that_is_undone(in_theme):
 def test_a_savepoint_is_made_by_keyboard(in_theme):
     opened = in_theme(SETUP, 'timeline(session, "flights")')
     explorer, before = explorer_of(opened), cells_of(opened)
-    explorer.button("Save 9…").focus()
+    explorer.button("Name snapshot 9…").focus()
     opened.press("Enter")
     expect(explorer.root.get_by_label("Name of the savepoint")).to_be_focused()
     opened.page.keyboard.type("good")
