@@ -1,7 +1,7 @@
 /** Key ranges as a list with search: what the picture shows, for the keyboard. Only rows that are seen are drawn. */
 import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useId, useMemo } from "preact/hooks";
-import { bytes, count, plural } from "./format";
+import { bytes, plural, times } from "./format";
 import { HEAT_LABELS, type Heat, listed } from "./keyspace_layout";
 import "./leaf_list.css";
 import { rowFor, useListWindow } from "./list_window";
@@ -101,7 +101,7 @@ export function LeafList({ leaves, heats, usual, chosen, onChoose, onOpen }: Lea
               </span>
               <span class="sx-leaf-number">{plural(leaves.rows[leaf]!, "row")}</span>
               <span class="sx-leaf-times sx-muted">
-                {usual > 0 && leaves.rows[leaf]! > 0 ? `${times(leaves.rows[leaf]! / usual)}×` : ""}
+                {usual > 0 && leaves.rows[leaf]! > 0 ? times(leaves.rows[leaf]! / usual) : ""}
               </span>
               <span class="sx-leaf-number sx-leaf-files">{plural(leaves.files[leaf]!, "file")}</span>
               <span class="sx-leaf-number sx-leaf-size">{bytes(leaves.bytes[leaf]!)}</span>
@@ -112,10 +112,6 @@ export function LeafList({ leaves, heats, usual, chosen, onChoose, onOpen }: Lea
       </div>
     </section>
   );
-}
-
-function times(value: number): string {
-  return value >= 9.95 ? count(Math.round(value)) : value.toFixed(1);
 }
 
 function word(heat: Heat): string {

@@ -14,7 +14,7 @@ import { Colors } from "./sql/colors";
 import { makeEditor, markFailure, setText } from "./sql/editor";
 import { oneLine } from "./sql/past";
 import { defaultStatement, type Face, ShownAnswer, type SqlState, sqlState } from "./sql/state";
-import { Button, Copy, Empty, Failure, Segments, Skeleton, Status } from "./states";
+import { Button, Empty, Failure, Segments, Skeleton, Status } from "./states";
 import type { Store } from "./store";
 
 const IS_MAC = /Mac|iPhone|iPad/.test(globalThis.navigator?.platform ?? "");
@@ -82,7 +82,6 @@ function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
         <span class="sx-muted">{version > 0 && `at snapshot ${version}`}</span>
         <span class="sx-sql-space" />
         <Earlier state={state} />
-        <ToCell store={store} state={state} />
       </div>
       <div ref={place} class="sx-sql-editor" data-lm-suppress-shortcuts="true" />
       {state.failure && (
@@ -116,18 +115,6 @@ function Earlier({ state }: { state: SqlState }) {
       <Icon name="back" />
       Earlier
     </Menu>
-  );
-}
-
-/** The cell that asks the same: written below, or copied where the notebook takes no cells. */
-function ToCell({ store, state }: { store: Store; state: SqlState }) {
-  const { value } = state.answer.value;
-  const line = value?.kind === "rows" ? value.line : (value?.plan.line ?? "");
-  if (!store.start.canWrite) return <Copy text={line || store.statement.value} label="Copy cell" look="quiet" />;
-  return (
-    <Button look="quiet" icon="insert" disabled={line === ""} onClick={() => void state.write(line)}>
-      To cell
-    </Button>
   );
 }
 

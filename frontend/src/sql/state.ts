@@ -1,7 +1,7 @@
 /** What the SQL tab knows: the answer, its chart, statements that ran. It stays while other tabs are shown. */
 import { batch, signal } from "@preact/signals";
+import { statementOf } from "../filters";
 import type { GridSource } from "../grid/source";
-import { failureOf } from "../kernel";
 import type { ChartAnswer, Failure, Mark, PageAnswer, SqlAnswer } from "../protocol";
 import { type Loaded, NOTHING, type Store } from "../store";
 import { Colors } from "./colors";
@@ -129,15 +129,6 @@ export class SqlState {
     if (this.answer.peek().failure !== null) this.answer.value = { ...this.answer.peek(), failure: null };
   }
 
-  /** Put the cell into the notebook, below. */
-  async write(line: string): Promise<void> {
-    try {
-      this.status.value = (await this.store.kernel.ask("write", { text: line })).sentence;
-    } catch (error) {
-      this.status.value = failureOf(error)?.message ?? "";
-    }
-  }
-
   private forget(): void {
     this.answer.value = { ...this.answer.peek(), value: null };
     this.shown.value = null;
@@ -159,6 +150,5 @@ export function sqlState(store: Store): SqlState {
 
 /** What an editor that was never used shows. */
 export function defaultStatement(table: string): string {
-  const name = /^[a-z_][a-z0-9_]*$/.test(table) ? table : `"${table.replaceAll('"', '""')}"`;
-  return table ? `SELECT *\nFROM ${name}\nLIMIT 1000` : "";
+  return table ? statementOf(table, "", []) : "";
 }
