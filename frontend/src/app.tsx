@@ -33,6 +33,7 @@ const TABS: { tab: Tab; title: string; Page: Page }[] = [
 ];
 const ROW = 24; // of a table
 const NARROW = 800; // below this width the rail is behind a button
+const ROOMY = 1100; // below this width the time bar is low where other things matter
 
 export function App({ store }: { store: Store }) {
   const root = useRef<HTMLDivElement>(null);
@@ -42,6 +43,8 @@ export function App({ store }: { store: Store }) {
   useOwnKeys(root);
   const { mode } = store.start;
   const isNarrow = width > 0 && width < NARROW;
+  const isLow = (width > 0 && width < ROOMY) || (!isFull && height < HEIGHT.first);
+  const isFolded = isLow && store.tab.value !== "rows" && store.tab.value !== "history";
   const isBare = mode === "explorer" && store.listed.value && store.names.value.length === 0;
   const hasRail = mode === "explorer" && !isBare;
   const classes = ["sx", `sx-mode-${mode.replace(" ", "-")}`];
@@ -64,7 +67,13 @@ export function App({ store }: { store: Store }) {
         <>
           {hasRail && !isNarrow && <Rail store={store} />}
           <div class="sx-body">
-            <TimeBar store={store} picker={hasRail && isNarrow} narrow={isNarrow} fullScreen={{ isFull, toggle }} />
+            <TimeBar
+              store={store}
+              picker={hasRail && isNarrow}
+              narrow={isNarrow}
+              folded={isFolded}
+              fullScreen={{ isFull, toggle }}
+            />
             <Main store={store} />
           </div>
         </>
