@@ -3,14 +3,7 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import {
-  type ChangeKind,
-  blockOf,
-  byDistance,
-  comparedWith,
-  type End,
-  endAt,
-  gridColumns,
-  pairedBars,
+  type ChangeKind, blockOf, byDistance, comparedWith, type End, endAt, gridColumns, pairedBars,
 } from "./change_view";
 import { ActionPanel } from "./action_panel";
 import "./changes.css";
@@ -55,11 +48,7 @@ export function ChangesTab({ store }: { store: Store }) {
   }
   const [from, to] = before.number < after.number ? [before, after] : [after, before];
   const actions = opened.actions ? <Actions store={store} from={from} to={to} /> : null;
-  return (
-    <Review store={store} table={opened.name} from={from} to={to} actions={actions}>
-      {panel}
-    </Review>
-  );
+  return <Review store={store} table={opened.name} from={from} to={to} actions={actions}>{panel}</Review>;
 }
 
 /** Buttons where there is room and a roll back undoes no more than what is compared; else a menu. */
@@ -76,9 +65,7 @@ function Actions({ store, from, to }: { store: Store; from: End; to: End }) {
       {isNewest && (
         <div class="sx-changes-actions">
           {actions.map(({ text, icon, run }) => (
-            <Button key={text} {...(icon ? { icon } : {})} onClick={run}>
-              {text}
-            </Button>
+            <Button key={text} {...(icon ? { icon } : {})} onClick={run}>{text}</Button>
           ))}
         </div>
       )}
@@ -136,11 +123,7 @@ export function Review({ store, table, from, to, actions, children }: ReviewPart
         {!failure && value === null && <Skeleton rows={10} label="Versions are compared" />}
         {!failure && value !== null && (
           <Differences
-            answer={value}
-            loading={loading}
-            hidden={hidden.value}
-            columns={columns}
-            onRead={read}
+            answer={value} loading={loading} hidden={hidden.value} columns={columns} onRead={read}
             onHide={(kinds) => (hidden.value = kinds)}
           />
         )}
@@ -227,11 +210,8 @@ function Counts({ answer, loading, hidden, onRead, onHide }: Omit<DifferencesPar
     <div class="sx-changes-counts" role="group" aria-label="Rows that are listed">
       {KINDS.map(({ kind, sign, word }) => (
         <button
-          key={kind}
-          type="button"
-          class={`sx-count ${counts[kind] === 0 ? "sx-count-none" : `sx-count-${kind}`}`}
-          aria-pressed={!hidden.includes(kind) && counts[kind] > 0}
-          disabled={counts[kind] === 0}
+          key={kind} type="button" class={`sx-count ${counts[kind] === 0 ? "sx-count-none" : `sx-count-${kind}`}`}
+          aria-pressed={!hidden.includes(kind) && counts[kind] > 0} disabled={counts[kind] === 0}
           onClick={() => toggle(kind)}
         >
           <span aria-hidden="true">{sign}</span>
@@ -243,12 +223,9 @@ function Counts({ answer, loading, hidden, onRead, onHide }: Omit<DifferencesPar
   );
 }
 
-function Rows({
-  answer,
-  hidden,
-  columns,
-  loading,
-}: Pick<DifferencesParts, "answer" | "hidden" | "columns" | "loading">) {
+type RowsParts = Pick<DifferencesParts, "answer" | "hidden" | "columns" | "loading">;
+
+function Rows({ answer, hidden, columns, loading }: RowsParts) {
   const rows = useMemo(() => answer.rows.filter((row) => !hidden.includes(row.kind)), [answer, hidden]);
   const shownColumns = useMemo(() => gridColumns(answer, columns), [answer, columns]);
   const source = useMemo(
@@ -264,11 +241,7 @@ function Rows({
   if (answer.counts === null) return loading && !answer.unread.rows ? <Skeleton rows={6} /> : null;
   if (answer.rows.length === 0) return <Empty title="No rows changed">Both versions have the same rows.</Empty>;
   if (rows.length === 0) return <Empty title="All kinds are hidden">Press a count to list its rows.</Empty>;
-  return (
-    <div class="sx-changes-grid">
-      <Grid source={source} label="Changed rows" />
-    </div>
-  );
+  return <div class="sx-changes-grid"><Grid source={source} label="Changed rows" /></div>;
 }
 
 function SchemaDifferences({ answer }: { answer: ChangesAnswer }) {
@@ -311,9 +284,7 @@ function Statistics({ answer, loading, onRead }: Pick<DifferencesParts, "answer"
         <span class="sx-legend-bar" /> Snapshot {answer.after} <span class="sx-legend-line" /> Snapshot {answer.before}
       </p>
       <div class="sx-changes-columns">
-        {moved.map((each) => (
-          <ColumnCard key={each.name} column={each} differs={answer.cells[each.name] ?? 0} />
-        ))}
+        {moved.map((each) => <ColumnCard key={each.name} column={each} differs={answer.cells[each.name] ?? 0} />)}
       </div>
       {same.length > 0 && <p class="sx-muted">Spread as before: {same.join(", ")}</p>}
     </section>
@@ -333,9 +304,7 @@ function ColumnCard({ column, differs }: { column: ColumnChange; differs: number
   if (differs > 0) facts.push(["Changed", plural(differs, "cell")]);
   return (
     <article class="sx-column-card" aria-label={name}>
-      <h4 class="sx-column-name sx-cut" title={name}>
-        {name}
-      </h4>
+      <h4 class="sx-column-name sx-cut" title={name}>{name}</h4>
       {bars.length > 0 && <MiniBars label={`Values of ${name} before and after`} bars={bars} height={48} />}
       <Facts class="sx-column-facts" facts={facts} />
     </article>
@@ -365,8 +334,7 @@ function Files({ answer }: { answer: ChangesAnswer }) {
         count(file.rows),
         bytes(file.bytes),
       ])}
-      texts={2}
-      note={listed.length < added + removed ? `The first ${count(listed.length)} are listed.` : ""}
+      texts={2} note={listed.length < added + removed ? `The first ${count(listed.length)} are listed.` : ""}
     />
   );
 }
@@ -384,8 +352,7 @@ function Partitions({ answer }: { answer: ChangesAnswer }) {
         count(rowsAfter),
         signed(rowsAfter - rowsBefore),
       ])}
-      texts={1}
-      note={`${count(partitionsChanged)} of ${plural(partitionsOf, "partition")} differ${cut}.`}
+      texts={1} note={`${count(partitionsChanged)} of ${plural(partitionsOf, "partition")} differ${cut}.`}
     />
   );
 }
@@ -403,23 +370,11 @@ function Table({ heads, rows, texts, note }: TableParts) {
     <div class="sx-table-scroll">
       <table class="sx-table">
         <thead>
-          <tr>
-            {heads.map((head, at) => (
-              <th key={head} scope="col" class={kind(at)}>
-                {head}
-              </th>
-            ))}
-          </tr>
+          <tr>{heads.map((head, at) => <th key={head} scope="col" class={kind(at)}>{head}</th>)}</tr>
         </thead>
         <tbody>
           {rows.map((cells, row) => (
-            <tr key={row}>
-              {cells.map((cell, at) => (
-                <td key={at} class={kind(at)}>
-                  {cell}
-                </td>
-              ))}
-            </tr>
+            <tr key={row}>{cells.map((cell, at) => <td key={at} class={kind(at)}>{cell}</td>)}</tr>
           ))}
         </tbody>
       </table>
@@ -431,9 +386,7 @@ function Table({ heads, rows, texts, note }: TableParts) {
 function Waiting() {
   return (
     <div class="sx-changes">
-      <div class="sx-changes-body">
-        <Skeleton rows={10} label="Versions are read" />
-      </div>
+      <div class="sx-changes-body"><Skeleton rows={10} label="Versions are read" /></div>
     </div>
   );
 }

@@ -7,5 +7,6 @@ export function drag(event: PointerEvent, onMove: (x: number, y: number) => void
   handle.setPointerCapture(event.pointerId);
   const follow = (to: PointerEvent): void => onMove(to.clientX - clientX, to.clientY - clientY);
   handle.addEventListener("pointermove", follow);
-  handle.addEventListener("lostpointercapture", () => handle.removeEventListener("pointermove", follow), { once: true });
+  const end = (): void => handle.removeEventListener("pointermove", follow);
+  handle.addEventListener("lostpointercapture", end, { once: true });
 }

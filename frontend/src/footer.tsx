@@ -13,15 +13,11 @@ export function FooterBar({ store }: { store: Store }) {
     <div class="sx-footer" role="group" aria-label="Equivalent command">
       {line ? (
         <>
-          <code class="sx-footer-line sx-cut" title={line}>
-            {line}
-          </code>
+          <code class="sx-footer-line sx-cut" title={line}>{line}</code>
           <Copy text={line} look="quiet" name="Copy the command" />
           {store.start.canWrite && <InsertCell store={store} line={line} />}
         </>
-      ) : (
-        <span class="sx-footer-line" />
-      )}
+      ) : <span class="sx-footer-line" />}
       <span class="sx-footer-facts">
         {source && <Chip title="What was read">{source}</Chip>}
         {taken !== null && <Chip title="Time until the answer">{seconds(taken)}</Chip>}
@@ -52,14 +48,8 @@ export function InsertCell(parts: { store: Store; line: string; look?: "quiet" |
       <Button look={look} icon="insert" title="Put this command into a new cell" onClick={() => void insert()}>
         Insert cell
       </Button>
-      <span class="sx-footer-said sx-muted sx-cut" role="status">
-        {said}
-      </span>
-      {failure && (
-        <span class="sx-footer-failed sx-cut" role="alert" title={failure.hint}>
-          {failure.message}
-        </span>
-      )}
+      <span class="sx-footer-said sx-muted sx-cut" role="status">{said}</span>
+      {failure && <span class="sx-footer-failed sx-cut" role="alert" title={failure.hint}>{failure.message}</span>}
     </>
   );
 }

@@ -64,11 +64,7 @@ function More({ left, onSeen }: { left: number; onSeen: () => void }) {
     observer.observe(place.current!);
     return () => observer.disconnect();
   }, []);
-  return (
-    <div ref={place} class="sx-history-more sx-muted">
-      {plural(left, "older commit")}
-    </div>
-  );
+  return <div ref={place} class="sx-history-more sx-muted">{plural(left, "older commit")}</div>;
 }
 
 function Commits({ store, entries }: { store: Store; entries: HistoryEntry[] }) {
@@ -84,9 +80,7 @@ function Commits({ store, entries }: { store: Store; entries: HistoryEntry[] }) 
   };
   return (
     <ul ref={list} class="sx-commits" aria-label="Commits, newest first" onKeyDown={onKey}>
-      {entries.map((entry) => (
-        <Commit key={entry.number} store={store} entry={entry} />
-      ))}
+      {entries.map((entry) => <Commit key={entry.number} store={store} entry={entry} />)}
     </ul>
   );
 }
@@ -104,12 +98,8 @@ function Commit({ store, entry }: { store: Store; entry: HistoryEntry }) {
     <li class={`sx-commit${isShown ? " sx-commit-shown" : ""}${isCompared ? " sx-commit-compared" : ""}`}>
       <div class="sx-commit-row">
         <button
-          type="button"
-          class="sx-commit-main"
-          aria-pressed={isShown}
-          aria-label={spoken(entry)}
-          title="Show this snapshot (Shift: compare with the one shown)"
-          onClick={select}
+          type="button" class="sx-commit-main" aria-pressed={isShown} aria-label={spoken(entry)}
+          title="Show this snapshot (Shift: compare with the one shown)" onClick={select}
         >
           <KindMark kind={entry.kind} />
           <span class="sx-commit-number sx-muted">{entry.number}</span>
@@ -129,23 +119,15 @@ function Commit({ store, entry }: { store: Store; entry: HistoryEntry }) {
             </span>
           </span>
           <span class="sx-commit-rows">{plural(entry.rows, "row")}</span>
-          <time class="sx-commit-time sx-muted" title={utcExact(entry.committed)}>
-            {ago(entry.committed)}
-          </time>
+          <time class="sx-commit-time sx-muted" title={utcExact(entry.committed)}>{ago(entry.committed)}</time>
         </button>
         <Button
-          look="quiet"
-          icon="compare"
-          aria-label={`Compare ${entry.number} with the shown snapshot ${shown}`}
-          disabled={isShown}
-          onClick={() => store.compare(entry.number, shown)}
+          look="quiet" icon="compare" aria-label={`Compare ${entry.number} with the shown snapshot ${shown}`}
+          disabled={isShown} onClick={() => store.compare(entry.number, shown)}
         />
         <Button
-          look="quiet"
-          icon={open ? "down" : "right"}
-          aria-label={`Details of snapshot ${entry.number}`}
-          aria-expanded={open}
-          onClick={() => setOpen(!open)}
+          look="quiet" icon={open ? "down" : "right"} aria-label={`Details of snapshot ${entry.number}`}
+          aria-expanded={open} onClick={() => setOpen(!open)}
         />
       </div>
       {open && <Details store={store} entry={entry} />}
@@ -178,9 +160,7 @@ function Details({ store, entry }: { store: Store; entry: HistoryEntry }) {
       <Facts class="sx-commit-facts" facts={facts} />
       {canAct && (
         <div class="sx-commit-actions">
-          <Button icon="flag" onClick={() => store.plan("save", entry.number)}>
-            Name snapshot {entry.number}…
-          </Button>
+          <Button icon="flag" onClick={() => store.plan("save", entry.number)}>Name snapshot {entry.number}…</Button>
           {entry.number !== store.newest.value && (
             <Button icon="back" onClick={() => store.plan("roll back", entry.number)}>
               Roll back to {entry.number}…

@@ -4,16 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { bytes, count, plural, times } from "./format";
 import * as layout from "./keyspace_layout";
 import {
-  barBox,
-  CAPTIONS,
-  captionsOf,
-  filesHeight,
-  HEIGHTS,
-  INK_NAMES,
-  type Inks,
-  paint,
-  type Picture,
-  STRIP,
+  barBox, CAPTIONS, captionsOf, filesHeight, HEIGHTS, INK_NAMES, type Inks, paint, type Picture, STRIP,
 } from "./keyspace_paint";
 import { useSize } from "./measured";
 import type { KeySpaceAnswer } from "./protocol";
@@ -93,19 +84,11 @@ export function Strip({ space, view, chosen, hovered, crowd, dark, onZoom, onCho
   return (
     <div class="sx-keyspace">
       <div
-        ref={box}
-        class="sx-keyspace-picture"
-        style={{ height: `${height}px` }}
-        role="img"
+        ref={box} class="sx-keyspace-picture" style={{ height: `${height}px` }} role="img"
         aria-label={`Rows and files of ${plural(edges.length - 1, "partition")}; the list of key ranges has the same`}
-        onPointerMove={onMove}
-        onPointerDown={onDown}
-        onPointerUp={onUp}
-        onPointerLeave={onLeave}
+        onPointerMove={onMove} onPointerDown={onDown} onPointerUp={onUp} onPointerLeave={onLeave}
       >
-        {INK_NAMES.map((name) => (
-          <i key={name} class={`sx-ink sx-ink-${name}`} data-ink={name} aria-hidden="true" />
-        ))}
+        {INK_NAMES.map((name) => <i key={name} class={`sx-ink sx-ink-${name}`} data-ink={name} aria-hidden="true" />)}
         <canvas ref={canvas} aria-hidden="true" style={{ width: `${width}px`, height: `${height}px` }} />
         {chosen.value >= 0 && <Marker name="chosen" leaf={chosen.value} edges={edges} view={shown} width={width} />}
         {hovered.value !== null && (
@@ -217,14 +200,10 @@ function Axis({ space, view, width }: { space: Space; view: layout.View; width: 
   }
   return (
     <div class="sx-keyspace-axis" aria-hidden="true">
-      <span class="sx-keyspace-first sx-cut" title={low(first)}>
-        {low(first)}
-      </span>
+      <span class="sx-keyspace-first sx-cut" title={low(first)}>{low(first)}</span>
       {ticks.map((each) => (
         <span
-          key={each.text}
-          class="sx-keyspace-tick sx-cut"
-          style={{ left: `${each.x}px`, maxWidth: `${TICK - 8}px` }}
+          key={each.text} class="sx-keyspace-tick sx-cut" style={{ left: `${each.x}px`, maxWidth: `${TICK - 8}px` }}
           title={each.text}
         >
           {each.text}
@@ -247,7 +226,10 @@ function Tooltip({ space, leaf, file, at, width }: TooltipParts) {
   const { leaves, files } = space.answer;
   const side = at.x > width / 2 ? { right: `${width - at.x + BESIDE}px` } : { left: `${at.x + BESIDE}px` };
   return (
-    <div class="sx-keyspace-tip sx-raised" style={{ ...side, top: `${Math.max(0, at.y - 3 * BESIDE)}px` }} aria-hidden="true">
+    <div
+      class="sx-keyspace-tip sx-raised" style={{ ...side, top: `${Math.max(0, at.y - 3 * BESIDE)}px` }}
+      aria-hidden="true"
+    >
       {file !== null && (
         <p class="sx-keyspace-tip-file">
           <strong>{files.name[file]}</strong>

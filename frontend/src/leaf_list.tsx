@@ -10,10 +10,7 @@ import { SearchField, Segments } from "./states";
 
 const ROW = 28;
 const HEIGHT = 224;
-const ORDERS = [
-  { value: "keys", title: "Key order" },
-  { value: "rows", title: "Most rows" },
-];
+const ORDERS = [{ value: "keys", title: "Key order" }, { value: "rows", title: "Most rows" }];
 
 interface LeafListParts {
   leaves: KeySpaceAnswer["leaves"];
@@ -50,53 +47,33 @@ export function LeafList({ leaves, heats, usual, chosen, onChoose, onOpen }: Lea
         <h3 class="sx-leaves-title">Key ranges</h3>
         <SearchField label="Search key ranges" value={search.value} onText={(text) => (search.value = text)} />
         <Segments
-          label="Order of key ranges"
-          options={ORDERS}
-          value={byRows.value ? "rows" : "keys"}
+          label="Order of key ranges" options={ORDERS} value={byRows.value ? "rows" : "keys"}
           onChoose={(order) => (byRows.value = order === "rows")}
         />
-        <span class="sx-muted" role="status">
-          {search.value ? plural(rows.length, "range") : ""}
-        </span>
+        <span class="sx-muted" role="status">{search.value ? plural(rows.length, "range") : ""}</span>
       </div>
       <div
-        ref={box}
-        class="sx-leaves-list"
-        role="listbox"
-        tabindex={0}
-        aria-label="Key ranges"
-        aria-activedescendant={at >= first && at < end ? `${id}-${at}` : undefined}
-        data-lm-suppress-shortcuts="true"
-        style={{ height: `${Math.min(HEIGHT, Math.max(1, rows.length) * ROW + 2)}px` }}
-        onScroll={onScroll}
+        ref={box} class="sx-leaves-list" role="listbox" tabindex={0} aria-label="Key ranges"
+        aria-activedescendant={at >= first && at < end ? `${id}-${at}` : undefined} data-lm-suppress-shortcuts="true"
+        style={{ height: `${Math.min(HEIGHT, Math.max(1, rows.length) * ROW + 2)}px` }} onScroll={onScroll}
         onKeyDown={onKey}
       >
         <div class="sx-leaves-all" role="presentation" style={{ height: `${rows.length * ROW}px` }}>
           {shown.map((leaf, index) => (
             <div
-              key={leaf}
-              id={`${id}-${first + index}`}
-              class="sx-leaf"
-              role="option"
-              aria-selected={leaf === chosen.value}
-              aria-setsize={rows.length}
-              aria-posinset={first + index + 1}
-              style={{ top: `${(first + index) * ROW}px` }}
-              title="Double-click, or Enter, to see its rows"
-              onClick={() => onChoose(leaf)}
-              onDblClick={() => onOpen(leaf)}
+              key={leaf} id={`${id}-${first + index}`} class="sx-leaf" role="option"
+              aria-selected={leaf === chosen.value} aria-setsize={rows.length} aria-posinset={first + index + 1}
+              style={{ top: `${(first + index) * ROW}px` }} title="Double-click, or Enter, to see its rows"
+              onClick={() => onChoose(leaf)} onDblClick={() => onOpen(leaf)}
             >
-              <span class="sx-leaf-range sx-cut" title={leaves.range[leaf]}>
-                {leaves.range[leaf]}
-              </span>
+              <span class="sx-leaf-range sx-cut" title={leaves.range[leaf]}>{leaves.range[leaf]}</span>
               <span class="sx-leaf-heat sx-muted">
                 {heats[leaf] === "hot" || heats[leaf] === "empty" ? word(heats[leaf]!) : ""}
               </span>
               <span class="sx-leaf-bar" aria-hidden="true">
                 <span
                   class={`sx-leaf-fill sx-ink-${heats[leaf]}`}
-                  style={{ width: `${(100 * leaves.rows[leaf]!) / most}%` }}
-                  title={HEAT_LABELS[heats[leaf]!]}
+                  style={{ width: `${(100 * leaves.rows[leaf]!) / most}%` }} title={HEAT_LABELS[heats[leaf]!]}
                 />
               </span>
               <span class="sx-leaf-number">{plural(leaves.rows[leaf]!, "row")}</span>

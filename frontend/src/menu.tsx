@@ -45,14 +45,8 @@ export function Menu(parts: { label: string; actions: Action[]; class?: string; 
   return (
     <div class={`sx-menu ${parts.class ?? ""}`} ref={box} onKeyDown={onKeyDown}>
       <button
-        ref={button}
-        type="button"
-        class="sx-menu-button"
-        aria-label={parts.label}
-        aria-haspopup="menu"
-        aria-expanded={isOpen}
-        aria-controls={isOpen ? id : undefined}
-        title={parts.label}
+        ref={button} type="button" class="sx-menu-button" aria-label={parts.label} aria-haspopup="menu"
+        aria-expanded={isOpen} aria-controls={isOpen ? id : undefined} title={parts.label}
         onClick={() => setOpen(!isOpen)}
       >
         {parts.children}
@@ -61,12 +55,8 @@ export function Menu(parts: { label: string; actions: Action[]; class?: string; 
         <div class="sx-menu-list sx-raised" role="menu" id={id} aria-label={parts.label}>
           {parts.actions.map((action) => (
             <button
-              key={action.text}
-              type="button"
-              role="menuitem"
-              tabIndex={-1}
-              class={`sx-menu-item${action.danger ? " sx-menu-danger" : ""}`}
-              aria-disabled={action.disabled === true}
+              key={action.text} type="button" role="menuitem" tabIndex={-1}
+              class={`sx-menu-item${action.danger ? " sx-menu-danger" : ""}`} aria-disabled={action.disabled === true}
               title={action.disabled ? action.note : undefined}
               onClick={() => {
                 if (action.disabled) return;

@@ -11,10 +11,7 @@ import type { Failure as Reason, KeySpaceAnswer } from "./protocol";
 import { Button, Chip, Empty, Failure, Segments, Skeleton } from "./states";
 import { type Loaded, NOTHING, type Store } from "./store";
 
-const WIDTHS = [
-  { value: "rows", title: "By rows" },
-  { value: "equal", title: "Equal" },
-];
+const WIDTHS = [{ value: "rows", title: "By rows" }, { value: "equal", title: "Equal" }];
 
 export function PartitionsTab({ store }: { store: Store }) {
   const loaded = useSignal<Loaded<KeySpaceAnswer>>(NOTHING);
@@ -88,23 +85,12 @@ function KeySpace({ store, answer }: { store: Store; answer: KeySpaceAnswer }) {
       <Summary space={space} equal={equal} view={view} onZoom={zoom} />
       {failure.value && <Failure failure={failure.value} />}
       <Strip
-        space={space}
-        view={view}
-        chosen={chosen}
-        hovered={hovered}
-        crowd={crowd}
-        dark={store.dark.value}
-        onZoom={zoom}
-        onChoose={choose}
-        onOpen={(leaf) => void open(leaf)}
+        space={space} view={view} chosen={chosen} hovered={hovered} crowd={crowd} dark={store.dark.value} onZoom={zoom}
+        onChoose={choose} onOpen={(leaf) => void open(leaf)}
       />
       <Legend space={space} crowd={crowd.value} />
       <LeafList
-        leaves={answer.leaves}
-        heats={heats}
-        usual={usual}
-        chosen={chosen}
-        onChoose={choose}
+        leaves={answer.leaves} heats={heats} usual={usual} chosen={chosen} onChoose={choose}
         onOpen={(leaf) => void open(leaf)}
       />
     </>
@@ -148,19 +134,14 @@ function Summary({ space, equal, view, onZoom }: SummaryParts) {
       )}
       <span class="sx-keyspace-space" />
       <Segments
-        label="Width of a partition"
-        options={WIDTHS}
-        value={equal.value ? "equal" : "rows"}
+        label="Width of a partition" options={WIDTHS} value={equal.value ? "equal" : "rows"}
         onChoose={(width) => (equal.value = width === "equal")}
       />
       <div class="sx-keyspace-zoom" role="group" aria-label="Zoom">
         <Button icon="minus" aria-label="Zoom out" disabled={isWhole} onClick={() => onZoom(1 / ZOOM)} />
         <Button icon="plus" aria-label="Zoom in" onClick={() => onZoom(ZOOM)} />
         <Button
-          icon="fit"
-          aria-label="Show all of key space"
-          disabled={isWhole}
-          onClick={() => (view.value = layout.WHOLE)}
+          icon="fit" aria-label="Show all of key space" disabled={isWhole} onClick={() => (view.value = layout.WHOLE)}
         />
       </div>
     </div>

@@ -38,13 +38,8 @@ export function Popover({ label, class: more, style, opener, onClose, children }
   };
   return (
     <div
-      ref={panel}
-      class={`sx-popover sx-raised${more ? ` ${more}` : ""}`}
-      role="dialog"
-      aria-label={label}
-      style={style}
-      onKeyDown={onKeyDown}
-      onFocusOut={onFocusOut}
+      ref={panel} class={`sx-popover sx-raised${more ? ` ${more}` : ""}`} role="dialog" aria-label={label} style={style}
+      onKeyDown={onKeyDown} onFocusOut={onFocusOut}
     >
       {children}
     </div>
@@ -69,11 +64,7 @@ export function PopoverButton({ label, panel, face, children, ...rest }: Popover
   return (
     <>
       <button
-        type="button"
-        {...rest}
-        ref={opener}
-        aria-haspopup="dialog"
-        aria-expanded={isOpen}
+        type="button" {...rest} ref={opener} aria-haspopup="dialog" aria-expanded={isOpen}
         onClick={() => setOpen(!isOpen)}
       >
         {face}

@@ -91,11 +91,7 @@ function unread(name: string, { message, hint }: Reason): TableDetails {
 }
 
 export function Rail({ store }: { store: Store }) {
-  return (
-    <nav class="sx-rail" aria-label="Warehouse">
-      <TableList store={store} onChosen={() => undefined} />
-    </nav>
-  );
+  return <nav class="sx-rail" aria-label="Warehouse"><TableList store={store} onChosen={() => undefined} /></nav>;
 }
 
 /** The name of the table as a button, which opens the rail over the page. */
@@ -109,11 +105,8 @@ export function TablePicker({ store }: { store: Store }) {
   return (
     <div class="sx-picker">
       <PopoverButton
-        class="sx-picker-button"
-        aria-label={`Table ${store.table.value}: choose another`}
-        label="Tables of the warehouse"
-        panel="sx-picker-list"
-        face={face}
+        class="sx-picker-button" aria-label={`Table ${store.table.value}: choose another`}
+        label="Tables of the warehouse" panel="sx-picker-list" face={face}
       >
         {(close) => <TableList store={store} onChosen={close} />}
       </PopoverButton>
@@ -167,11 +160,8 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
         <label class="sx-search">
           <Icon name="search" />
           <SearchField
-            label="Find tables by name, column or comment"
-            placeholder="Find tables"
-            title="By name, column, key or comment"
-            aria-controls={`${id}-list`}
-            value={text}
+            label="Find tables by name, column or comment" placeholder="Find tables"
+            title="By name, column, key or comment" aria-controls={`${id}-list`} value={text}
             onText={(typed) => {
               setText(typed);
               setActive(typed ? 0 : -1);
@@ -182,37 +172,22 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
           />
         </label>
         <Button
-          look="quiet"
-          icon="refresh"
-          aria-label="Refresh"
-          title="Look for new tables and versions"
+          look="quiet" icon="refresh" aria-label="Refresh" title="Look for new tables and versions"
           onClick={() => void store.refresh()}
         />
       </div>
       {failure && <Failure failure={failure} onRetry={() => void store.refresh()} />}
       <div
-        class="sx-rail-list"
-        ref={box}
-        id={`${id}-list`}
-        role="listbox"
-        aria-label="Tables"
-        tabIndex={0}
-        aria-activedescendant={at >= first && at < end ? `${id}-${at}` : undefined}
-        onScroll={onScroll}
+        class="sx-rail-list" ref={box} id={`${id}-list`} role="listbox" aria-label="Tables" tabIndex={0}
+        aria-activedescendant={at >= first && at < end ? `${id}-${at}` : undefined} onScroll={onScroll}
         onKeyDown={onKeyDown}
       >
         {!store.listed.value && failure === null && <Waiting />}
         <div class="sx-rail-all" role="presentation" style={{ height: px(rows.length * ROW) }}>
           {shown.map((row, i) => (
             <Row
-              key={row.name}
-              id={`${id}-${first + i}`}
-              row={row}
-              details={details.get(row.name)}
-              index={first + i}
-              of={rows.length}
-              isChosen={row.name === store.table.value}
-              isActive={first + i === at}
+              key={row.name} id={`${id}-${first + i}`} row={row} details={details.get(row.name)} index={first + i}
+              of={rows.length} isChosen={row.name === store.table.value} isActive={first + i === at}
               onChoose={() => choose(first + i)}
             />
           ))}
@@ -245,15 +220,9 @@ function Row({ id, row, details, index, of, isChosen, isActive, onChoose }: RowP
   const due = details?.due ?? [];
   return (
     <div
-      id={id}
-      class={`sx-rail-row${isActive ? " sx-rail-active" : ""}`}
-      style={{ top: px(index * ROW), height: px(ROW) }}
-      role="option"
-      aria-selected={isChosen}
-      aria-setsize={of}
-      aria-posinset={index + 1}
-      title={titleOf(row.name, details)}
-      onClick={onChoose}
+      id={id} class={`sx-rail-row${isActive ? " sx-rail-active" : ""}`}
+      style={{ top: px(index * ROW), height: px(ROW) }} role="option" aria-selected={isChosen} aria-setsize={of}
+      aria-posinset={index + 1} title={titleOf(row.name, details)} onClick={onChoose}
     >
       <span class="sx-rail-line">
         <span class="sx-rail-name sx-cut">{row.name}</span>

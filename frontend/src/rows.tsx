@@ -30,11 +30,7 @@ export function RowsTab({ store }: { store: Store }) {
   const source = model.source.value;
   const failure = store.schema.value.failure;
   if (failure !== null && source === null) {
-    return (
-      <div class="sx-rows">
-        <Failure failure={failure} />
-      </div>
-    );
+    return <div class="sx-rows"><Failure failure={failure} /></div>;
   }
   return (
     <div class="sx-rows">
@@ -46,16 +42,10 @@ export function RowsTab({ store }: { store: Store }) {
         <ColumnsButton columns={model.columns.value} layout={model.layout} />
         <Carry store={store} model={model} />
       </div>
-      {source === null ? (
-        <GridSkeleton />
-      ) : (
+      {source === null ? <GridSkeleton /> : (
         <Grid
-          source={source}
-          label={`Rows of ${store.table.value}`}
-          headers={model.headers}
-          sorting={model.sorting.value}
-          layout={model.layout}
-          empty={<NoRows store={store} model={model} />}
+          source={source} label={`Rows of ${store.table.value}`} headers={model.headers} sorting={model.sorting.value}
+          layout={model.layout} empty={<NoRows store={store} model={model} />}
           onShown={(first, end, total) => (seen.value = { first, end, total })}
         />
       )}
@@ -90,9 +80,7 @@ function Search({ store, model }: { store: Store; model: RowsModel }) {
     <label class="sx-search">
       <Icon name="search" />
       <SearchField
-        label="Search the text columns"
-        placeholder="Search text columns"
-        value={text.value}
+        label="Search the text columns" placeholder="Search text columns" value={text.value}
         onText={(value) => {
           text.value = value;
           stop();
@@ -146,9 +134,7 @@ function Shown({ seen, brushed, all }: { seen: Seen; brushed: number | null; all
   const of = total === null ? `${count(end)}+` : count(total);
   return (
     <div class="sx-rows-shown">
-      {brushed !== null ? (
-        <strong>{plural(brushed, "row")}</strong>
-      ) : end > first ? (
+      {brushed !== null ? <strong>{plural(brushed, "row")}</strong> : end > first ? (
         <>
           Rows {count(first + 1)}–{count(end)} of <strong>{of}</strong>
         </>
@@ -162,11 +148,7 @@ function Shown({ seen, brushed, all }: { seen: Seen; brushed: number | null; all
 
 /** The filter as SQL. */
 function Where({ where }: { where: string }) {
-  return (
-    <code class="sx-rows-where sx-cut sx-muted" title={where}>
-      {where && `WHERE ${where}`}
-    </code>
-  );
+  return <code class="sx-rows-where sx-cut sx-muted" title={where}>{where && `WHERE ${where}`}</code>;
 }
 
 /** Where the rows can be carried to. */
@@ -178,17 +160,12 @@ function Carry({ store, model }: { store: Store; model: RowsModel }) {
   };
   return (
     <div class="sx-rows-carry">
-      <Button look="quiet" disabled={answer === null} onClick={open}>
-        Open in SQL
-      </Button>
+      <Button look="quiet" disabled={answer === null} onClick={open}>Open in SQL</Button>
       <Copy text={answer?.scan ?? ""} label="Copy as scan" look="quiet" />
       {store.start.canKeep && (
         <div class="sx-anchor">
           <PopoverButton
-            class="sx-button sx-button-quiet"
-            label="Keep as DataFrame"
-            panel="sx-rows-keep"
-            face="Keep as DataFrame…"
+            class="sx-button sx-button-quiet" label="Keep as DataFrame" panel="sx-rows-keep" face="Keep as DataFrame…"
           >
             {() => <KeepForm store={store} />}
           </PopoverButton>
@@ -225,24 +202,14 @@ function KeepForm({ store }: { store: Store }) {
       <label>
         <span>Variable</span>
         <input
-          class="sx-field"
-          type="text"
-          spellcheck={false}
-          autocomplete="off"
-          required
-          pattern="[A-Za-z_]\w*"
-          title="The name of a Python variable"
-          value={variable.value}
+          class="sx-field" type="text" spellcheck={false} autocomplete="off" required pattern="[A-Za-z_]\w*"
+          title="The name of a Python variable" value={variable.value}
           onInput={(event) => (variable.value = event.currentTarget.value)}
         />
       </label>
-      <Button look="primary" type="submit" disabled={isBusy.value}>
-        Keep
-      </Button>
+      <Button look="primary" type="submit" disabled={isBusy.value}>Keep</Button>
       {failure.value && <Failure failure={failure.value} />}
-      <p class="sx-rows-kept sx-muted" role="status">
-        {done.value || `${countOf(store)} as a pandas DataFrame`}
-      </p>
+      <p class="sx-rows-kept sx-muted" role="status">{done.value || `${countOf(store)} as a pandas DataFrame`}</p>
     </form>
   );
 }

@@ -1,17 +1,7 @@
 /** What the Rows tab knows: rows as a source of the grid, headers, and the counts while bars are brushed. */
 import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/signals";
 import {
-  type Bars,
-  barsOf,
-  brushed,
-  cubeRows,
-  isFiltered,
-  ordered,
-  sortedBy,
-  textOf,
-  withBars,
-  withoutBars,
-  withText,
+  type Bars, barsOf, brushed, cubeRows, isFiltered, ordered, sortedBy, textOf, withBars, withoutBars, withText,
 } from "./filters";
 import { chunksOf, keysFirst, namesOf, type ColumnLayout, OWN_LAYOUT } from "./grid/columns";
 import type { Block, BlockRequest, GridColumn, GridHeaders, GridSource, GridSorts } from "./grid/source";

@@ -50,16 +50,12 @@ function Columns({ store, schema }: { store: Store; schema: SchemaAnswer }) {
       <div class="sx-schema-top">
         <Facts class="sx-totals" facts={totals} />
         <span class="sx-schema-space" />
-        {schema.columns.length >= SEARCHED && (
-          <SearchField label="Search columns" value={search} onText={setSearch} />
-        )}
+        {schema.columns.length >= SEARCHED && <SearchField label="Search columns" value={search} onText={setSearch} />}
         <ValuesButton values={values} />
       </div>
       {schema.comment && <p class="sx-schema-comment">{schema.comment}</p>}
       {values.failure && <Failure failure={values.failure} onRetry={values.ask} />}
-      {columns.length === 0 ? (
-        <Empty title="No column has this text" icon="search" />
-      ) : (
+      {columns.length === 0 ? <Empty title="No column has this text" icon="search" /> : (
         <ColumnTable schema={schema} columns={columns} values={values} />
       )}
     </>
@@ -103,9 +99,7 @@ function ColumnTable({ schema, columns, values }: ColumnTableParts) {
         </thead>
         <tbody>
           <Spacer rows={first} span={span} />
-          {shown.map((column) => (
-            <ColumnRow key={column.name} column={column} values={values} has={has} />
-          ))}
+          {shown.map((column) => <ColumnRow key={column.name} column={column} values={values} has={has} />)}
           <Spacer rows={columns.length - end} span={span} />
         </tbody>
       </table>
@@ -117,9 +111,7 @@ function ColumnTable({ schema, columns, values }: ColumnTableParts) {
 function Spacer({ rows, span }: { rows: number; span: number }) {
   if (rows <= 0) return null;
   return (
-    <tr aria-hidden="true">
-      <td class="sx-schema-spacer" colSpan={span} style={{ height: `${rows * ROW}px` }} />
-    </tr>
+    <tr aria-hidden="true"><td class="sx-schema-spacer" colSpan={span} style={{ height: `${rows * ROW}px` }} /></tr>
   );
 }
 
@@ -177,9 +169,7 @@ function useValues(store: Store, schema: SchemaAnswer): Values {
 function ValuesButton({ values }: { values: Values }) {
   if (values.shown && values.unread) return <Button onClick={values.readAll}>Read {values.unread}</Button>;
   return (
-    <Button aria-pressed={values.shown} onClick={values.toggle}>
-      {values.shown ? "Hide values" : "Show values"}
-    </Button>
+    <Button aria-pressed={values.shown} onClick={values.toggle}>{values.shown ? "Hide values" : "Show values"}</Button>
   );
 }
 
@@ -200,16 +190,12 @@ function ColumnRow({ column, values, has }: ColumnRowParts) {
           <span class={`sx-schema-key${role === "row key" ? " sx-schema-rowkey" : ""}`} title={ROLES[role]}>
             {role !== "" && <Icon name={role === "row key" ? "key" : "sort"} />}
           </span>
-          <span class="sx-schema-word sx-cut" title={name}>
-            {name}
-          </span>
+          <span class="sx-schema-word sx-cut" title={name}>{name}</span>
           {role !== "" && <span class="sx-muted sx-schema-role">{ROLES[role]}</span>}
         </span>
       </th>
       <td>
-        <code class="sx-schema-type" title={column.type}>
-          {column.type}
-        </code>
+        <code class="sx-schema-type" title={column.type}>{column.type}</code>
       </td>
       {values.shown && (
         <td class="sx-schema-values">
@@ -218,11 +204,7 @@ function ColumnRow({ column, values, has }: ColumnRowParts) {
       )}
       <td class="sx-muted">{column.nullable ? "Allowed" : "Never"}</td>
       {has.defaults && <td>{column.default !== null && <code>{column.default}</code>}</td>}
-      {has.comments && (
-        <td class="sx-schema-text" title={column.comment}>
-          {column.comment}
-        </td>
-      )}
+      {has.comments && <td class="sx-schema-text" title={column.comment}>{column.comment}</td>}
     </tr>
   );
 }
@@ -252,9 +234,7 @@ function Properties({ schema }: { schema: SchemaAnswer }) {
             : `${count(properties.length)} differ from their defaults`}
         </span>
       </summary>
-      {properties.length > 0 && (
-        <Facts class="sx-properties" facts={properties} />
-      )}
+      {properties.length > 0 && <Facts class="sx-properties" facts={properties} />}
     </details>
   );
 }

@@ -70,11 +70,7 @@ function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
   return (
     <div class="sx-sql-top">
       <div class="sx-sql-bar">
-        {state.answer.value.loading ? (
-          <Button look="primary" icon="stop" onClick={() => state.stop()}>
-            Stop
-          </Button>
-        ) : (
+        {state.answer.value.loading ? <Button look="primary" icon="stop" onClick={() => state.stop()}>Stop</Button> : (
           <Button look="primary" icon="play" aria-keyshortcuts="Control+Enter" onClick={() => void state.run()}>
             Run <kbd class="sx-sql-key">{IS_MAC ? "⌘⏎" : "Ctrl ⏎"}</kbd>
           </Button>
@@ -84,11 +80,7 @@ function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
         <Earlier state={state} />
       </div>
       <div ref={place} class="sx-sql-editor" data-lm-suppress-shortcuts="true" />
-      {state.failure && (
-        <div class="sx-sql-failure">
-          <Failure failure={state.failure} />
-        </div>
-      )}
+      {state.failure && <div class="sx-sql-failure"><Failure failure={state.failure} /></div>}
     </div>
   );
 }
@@ -108,8 +100,7 @@ function Earlier({ state }: { state: SqlState }) {
   if (past.length === 0) return null;
   return (
     <Menu
-      label="Earlier statements"
-      class="sx-sql-earlier"
+      label="Earlier statements" class="sx-sql-earlier"
       actions={past.map((each) => ({ text: oneLine(each), run: () => state.edited(each) }))}
     >
       <Icon name="back" />
@@ -148,11 +139,7 @@ function Answered(parts: { store: Store; state: SqlState; value: SqlAnswer | nul
     return <AnswerRows shown={shown} version={version === store.version.value ? 0 : version} />;
   }
   if (loading) {
-    return (
-      <div class="sx-sql-skeleton">
-        <Skeleton rows={8} label="The statement runs" />
-      </div>
-    );
+    return <div class="sx-sql-skeleton"><Skeleton rows={8} label="The statement runs" /></div>;
   }
   if (state.failure) return <Empty title="No answer">Correct the statement and run it again.</Empty>;
   const keys = IS_MAC ? "⌘⏎" : "Ctrl+Enter";
@@ -180,11 +167,7 @@ function AnswerRows({ shown, version }: { shown: ShownAnswer; version: number })
         </span>
         {face === "chart" && <ChartPicker shown={shown} />}
       </div>
-      {face === "table" ? (
-        <div class="sx-sql-grid">
-          <Grid source={shown.source} label="Answer" />
-        </div>
-      ) : (
+      {face === "table" ? <div class="sx-sql-grid"><Grid source={shown.source} label="Answer" /></div> : (
         <ChartView shown={shown} />
       )}
     </>
@@ -203,9 +186,5 @@ export function AnswerPage({ store }: { store: Store }) {
     store.say(chart?.line ?? (statement ? `%%sleeper sql\n${statement}` : ""));
   }, [chart, statement]);
   if (shown === null) return <Empty title="The answer is gone">Run the cell again.</Empty>;
-  return (
-    <div class="sx-sql-answer sx-sql-page">
-      <AnswerRows shown={shown} version={0} />
-    </div>
-  );
+  return <div class="sx-sql-answer sx-sql-page"><AnswerRows shown={shown} version={0} /></div>;
 }

@@ -54,22 +54,14 @@ export function Failure({ failure, onRetry }: { failure: Reason; onRetry?: () =>
 
 /** What was done, said once to readers of the screen. */
 export function Status({ children }: { children: ComponentChildren }) {
-  return (
-    <div class="sx-status" role="status">
-      {children}
-    </div>
-  );
+  return <div class="sx-status" role="status">{children}</div>;
 }
 
 export type Tone = "quiet" | "accent" | "added" | "changed" | "removed" | "warning";
 
 /** A short fact in a rounded box. */
 export function Chip(parts: { children: ComponentChildren; tone?: Tone; title?: string }) {
-  return (
-    <span class={`sx-chip sx-chip-${parts.tone ?? "quiet"}`} title={parts.title}>
-      {parts.children}
-    </span>
-  );
+  return <span class={`sx-chip sx-chip-${parts.tone ?? "quiet"}`} title={parts.title}>{parts.children}</span>;
 }
 
 interface ButtonParts extends ButtonHTMLAttributes<HTMLButtonElement> {
@@ -103,10 +95,7 @@ export function Segments<T extends string>(parts: {
     <div class="sx-segments" role="group" aria-label={parts.label}>
       {parts.options.map(({ value, title, many }) => (
         <button
-          key={value}
-          type="button"
-          class="sx-segment"
-          aria-pressed={value === parts.value}
+          key={value} type="button" class="sx-segment" aria-pressed={value === parts.value}
           onClick={() => parts.onChoose(value)}
         >
           {title}
@@ -145,13 +134,8 @@ interface SearchParts {
 export function SearchField({ label, onText, ...rest }: SearchParts) {
   return (
     <input
-      class="sx-field"
-      type="search"
-      aria-label={label}
-      placeholder={label}
-      spellcheck={false}
-      onInput={(event) => onText(event.currentTarget.value)}
-      {...rest}
+      class="sx-field" type="search" aria-label={label} placeholder={label} spellcheck={false}
+      onInput={(event) => onText(event.currentTarget.value)} {...rest}
     />
   );
 }
@@ -170,17 +154,13 @@ export function Copy(parts: { text: string; label?: string; look?: "plain" | "qu
   const words = parts.label ?? "Copy";
   return (
     <Button
-      look={parts.look ?? "plain"}
-      icon={copied ? "check" : "copy"}
-      class="sx-copy"
+      look={parts.look ?? "plain"} icon={copied ? "check" : "copy"} class="sx-copy"
       onClick={(event) => void onClick(event)}
       {...(parts.name === undefined ? {} : { "aria-label": copied ? "Copied" : parts.name })}
     >
       <span class="sx-copy-words">
         <span class={copied ? "sx-away" : ""}>{words}</span>
-        <span class={copied ? "" : "sx-away"} role="status">
-          {copied ? "Copied" : ""}
-        </span>
+        <span class={copied ? "" : "sx-away"} role="status">{copied ? "Copied" : ""}</span>
       </span>
     </Button>
   );

@@ -1,4 +1,4 @@
-/** The state of the page: what is selected, and what was answered about it. Parts of the page read signals and call actions. */
+/** The state of the page: what is selected, and what was answered about it. Parts of it read signals and call actions. */
 import { batch, computed, effect, type ReadonlySignal, signal, type Signal } from "@preact/signals";
 import { failureOf, Kernel, type Model } from "./kernel";
 import type { Action, Do, Failure, OpenTable, Query, Requests, SchemaAnswer, Selection, Start, Tab } from "./protocol";
@@ -192,7 +192,8 @@ export class Store {
   private async open(table: string): Promise<void> {
     if (!table) return;
     const opened = await this.load(this.opened, "open", { table });
-    if (opened && !opened.versions.number.includes(this.version.peek())) this.travel(opened.versions.number.at(-1) ?? 0);
+    const isThere = opened?.versions.number.includes(this.version.peek());
+    if (opened && !isThere) this.travel(opened.versions.number.at(-1) ?? 0);
   }
 
   /** Tell Python what is selected. */

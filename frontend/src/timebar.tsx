@@ -13,18 +13,7 @@ import type { Store } from "./store";
 import "./timebar.css";
 import { AREA, BASE, HEIGHT, LitArea, MARK_ROOM, MARKS, Numbers, RowScale, TimePicture, TOP } from "./timebar_picture";
 import {
-  bins,
-  clamp,
-  edge,
-  indexAt,
-  isWhole,
-  middle,
-  moved,
-  pan,
-  reveal,
-  type View,
-  whole,
-  zoom,
+  bins, clamp, edge, indexAt, isWhole, middle, moved, pan, reveal, type View, whole, zoom,
 } from "./timebar_scale";
 import { type Places, Travel } from "./timebar_travel";
 import { spoken, wordsOf } from "./timebar_words";
@@ -68,28 +57,21 @@ function TimeHead(parts: TimeBarParts & { opened: OpenTable | null; travel: Trav
   const name = store.table.value;
   return (
     <div class="sx-time-head">
-      {parts.picker ? (
-        <TablePicker store={store} />
-      ) : (
-        <h2 class="sx-time-title sx-cut" title={opened?.comment || name}>
-          {name}
-        </h2>
+      {parts.picker ? <TablePicker store={store} /> : (
+        <h2 class="sx-time-title sx-cut" title={opened?.comment || name}>{name}</h2>
       )}
       <div class="sx-time-label">{travel && <VersionLabel travel={travel} narrow={narrow} />}</div>
       {travel && <NewestButton store={store} travel={travel} narrow={narrow} />}
       <Button
-        icon={comparing ? "close" : "compare"}
-        disabled={!canCompare}
+        icon={comparing ? "close" : "compare"} disabled={!canCompare}
         title={comparing ? "Show one version (Delete)" : "Compare two versions (Shift-click the time bar)"}
         onClick={() => (comparing ? travel?.stopComparing() : travel?.compare())}
       >
         {comparing ? (narrow ? "Stop" : "Stop comparing") : "Compare"}
       </Button>
       <Button
-        look="quiet"
-        icon={fullScreen.isFull ? "leave" : "full"}
-        aria-label={fullScreen.isFull ? "Leave full screen" : "Full screen"}
-        onClick={fullScreen.toggle}
+        look="quiet" icon={fullScreen.isFull ? "leave" : "full"}
+        aria-label={fullScreen.isFull ? "Leave full screen" : "Full screen"} onClick={fullScreen.toggle}
       />
     </div>
   );
@@ -103,9 +85,7 @@ function VersionLabel({ travel, narrow }: { travel: Travel; narrow: boolean }) {
     const older = wordsOf(travel.versions, before);
     return (
       <>
-        <strong>
-          Snapshot {older.number} → {words.number}
-        </strong>
+        <strong>Snapshot {older.number} → {words.number}</strong>
         <span class="sx-muted sx-cut" title={`${older.exactly} → ${words.exactly}`}>
           {plural(version - before, "snapshot")}
           {!narrow && `, ${older.when} → ${words.when}`}
@@ -120,16 +100,8 @@ function VersionLabel({ travel, narrow }: { travel: Travel; narrow: boolean }) {
         <KindMark kind={words.kind} />
         {words.did}
       </span>
-      {!narrow && (
-        <span class="sx-muted" title={words.exactly}>
-          {words.when}
-        </span>
-      )}
-      {!narrow && (
-        <span class="sx-muted sx-cut" title={words.message}>
-          {words.message}
-        </span>
-      )}
+      {!narrow && <span class="sx-muted" title={words.exactly}>{words.when}</span>}
+      {!narrow && <span class="sx-muted sx-cut" title={words.message}>{words.message}</span>}
     </>
   );
 }
@@ -138,10 +110,7 @@ function VersionLabel({ travel, narrow }: { travel: Travel; narrow: boolean }) {
 function NewestButton({ store, travel, narrow }: { store: Store; travel: Travel; narrow: boolean }) {
   if (travel.places.value.version === travel.versions.number.length - 1) return null;
   return (
-    <Button
-      title={`Go to snapshot ${store.newest.value}`}
-      onClick={() => store.travel(store.newest.value)}
-    >
+    <Button title={`Go to snapshot ${store.newest.value}`} onClick={() => store.travel(store.newest.value)}>
       {narrow ? "Newest" : "Go to newest"}
     </Button>
   );
@@ -246,23 +215,15 @@ function TimePlot({ store, opened, travel }: PlotParts) {
         {canZoom && <ZoomButtons isAll={isWhole(view, count)} onZoom={(factor) => zoomTo(factor, version)} />}
       </div>
       <div
-        class={`sx-time-field${isMoving ? " sx-time-moving" : ""}`}
-        ref={plot}
-        onPointerDown={onPointerDown}
-        onPointerMove={onPointerMove}
-        onPointerUp={onPointerUp}
-        onPointerCancel={() => travel.cancel()}
-        onPointerLeave={() => setHovered(null)}
-        onWheel={onWheel}
-        onKeyDown={onKeyDown}
+        class={`sx-time-field${isMoving ? " sx-time-moving" : ""}`} ref={plot} onPointerDown={onPointerDown}
+        onPointerMove={onPointerMove} onPointerUp={onPointerUp} onPointerCancel={() => travel.cancel()}
+        onPointerLeave={() => setHovered(null)} onWheel={onWheel} onKeyDown={onKeyDown}
       >
         {width > 0 && (
           <>
             {picture}
             <svg
-              class="sx-time-picture"
-              width={width}
-              height={HEIGHT}
+              class="sx-time-picture" width={width} height={HEIGHT}
               style={{ clipPath: `inset(0 ${px(Math.max(0, width - to))} 0 ${px(Math.max(0, from))})` }}
               aria-hidden="true"
             >
@@ -275,7 +236,9 @@ function TimePlot({ store, opened, travel }: PlotParts) {
             )}
             <Handle handle="version" travel={travel} x={middle(view, width, version)} width={width} />
             {pills.map((pill) => (
-              <Pill key={String(pill.isMain)} {...pill} travel={travel} width={width} isTight={isTight} actions={actions} />
+              <Pill
+                key={String(pill.isMain)} {...pill} travel={travel} width={width} isTight={isTight} actions={actions}
+              />
             ))}
           </>
         )}
@@ -333,15 +296,9 @@ function Handle({ handle, travel, x, width }: HandleParts & { handle: keyof Plac
   return (
     <div
       class={`sx-time-handle sx-time-${handle}${isAway ? " sx-away" : ""}`}
-      style={{ left: px(x), top: px(TOP - 2), height: px(AREA + 2) }}
-      role="slider"
-      tabIndex={0}
-      data-handle={handle}
-      aria-label={handle === "before" ? "Compared with version" : "Version"}
-      aria-orientation="horizontal"
-      aria-valuemin={versions.number[0]}
-      aria-valuemax={versions.number.at(-1)}
-      aria-valuenow={versions.number[at]}
+      style={{ left: px(x), top: px(TOP - 2), height: px(AREA + 2) }} role="slider" tabIndex={0} data-handle={handle}
+      aria-label={handle === "before" ? "Compared with version" : "Version"} aria-orientation="horizontal"
+      aria-valuemin={versions.number[0]} aria-valuemax={versions.number.at(-1)} aria-valuenow={versions.number[at]}
       aria-valuetext={spoken(versions, at)}
     />
   );
@@ -353,18 +310,12 @@ function Pill(parts: PillPlace & HandleParts & { isTight: boolean; actions: Acti
   const number = travel.versions.number[travel.places.value.version] ?? 0;
   const style = { left: px(x), top: px(BASE + MARKS) };
   if (!parts.isMain) {
-    return (
-      <span class="sx-time-pill sx-time-pill-before" style={style}>
-        {text}
-      </span>
-    );
+    return <span class="sx-time-pill sx-time-pill-before" style={style}>{text}</span>;
   }
   return (
     <div class={`sx-time-pill-place${isTight ? " sx-time-tight" : ""}`} style={style}>
       <Menu
-        label={`Actions at snapshot ${number}`}
-        class={x + MENU_WIDTH > width ? "sx-menu-end" : ""}
-        actions={actions}
+        label={`Actions at snapshot ${number}`} class={x + MENU_WIDTH > width ? "sx-menu-end" : ""} actions={actions}
       >
         <span class="sx-time-pill">
           {text}
@@ -414,10 +365,7 @@ function Tip({ travel, index, x, width }: HandleParts & { index: number }) {
   return (
     <>
       <div class="sx-time-hover" style={{ left: px(x), top: px(TOP), height: px(AREA) }} />
-      <div
-        class="sx-time-tip sx-raised"
-        style={{ left: px(left), top: px(BASE + MARKS + 2), width: px(TIP_WIDTH) }}
-      >
+      <div class="sx-time-tip sx-raised" style={{ left: px(left), top: px(BASE + MARKS + 2), width: px(TIP_WIDTH) }}>
         <div class="sx-time-tip-head">
           <strong>Snapshot {words.number}</strong>
           <span class="sx-muted">{words.when}</span>

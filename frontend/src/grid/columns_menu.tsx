@@ -21,11 +21,7 @@ export function ColumnsButton({ columns, layout }: ColumnsParts) {
     <>
       <Icon name="table" />
       <span>Columns</span>
-      {hidden > 0 && (
-        <span class="sx-muted">
-          {count(columns.length - hidden)} of {count(columns.length)}
-        </span>
-      )}
+      {hidden > 0 && <span class="sx-muted">{count(columns.length - hidden)} of {count(columns.length)}</span>}
     </>
   );
   return (
@@ -47,9 +43,7 @@ function ColumnsMenu({ columns, layout }: ColumnsParts) {
   return (
     <>
       <SearchField
-        label="Find a column"
-        placeholder={`Find in ${count(columns.length)} columns`}
-        value={text.value}
+        label="Find a column" placeholder={`Find in ${count(columns.length)} columns`} value={text.value}
         onText={(typed) => (text.value = typed)}
       />
       <ul class="sx-columns-list">
@@ -57,18 +51,14 @@ function ColumnsMenu({ columns, layout }: ColumnsParts) {
           <li key={name} class="sx-columns-item">
             <label title={`${name} · ${type}`}>
               <input
-                type="checkbox"
-                checked={!hidden.has(name)}
+                type="checkbox" checked={!hidden.has(name)}
                 onChange={(event) => hide([name], !event.currentTarget.checked)}
               />
               <span class="sx-cut">{name}</span>
               <span class="sx-muted sx-cut">{type}</span>
             </label>
             <Button
-              look="quiet"
-              icon="pin"
-              aria-label={`Pin ${name}`}
-              aria-pressed={pinned.has(name)}
+              look="quiet" icon="pin" aria-label={`Pin ${name}`} aria-pressed={pinned.has(name)}
               onClick={() => (layout.value = withPin(columns, layout.value, name, !pinned.has(name)))}
             />
           </li>
@@ -79,12 +69,8 @@ function ColumnsMenu({ columns, layout }: ColumnsParts) {
         )}
       </ul>
       <div class="sx-columns-all">
-        <Button look="quiet" onClick={() => hide(names, false)}>
-          Show all
-        </Button>
-        <Button look="quiet" onClick={() => hide(names, true)}>
-          Hide all
-        </Button>
+        <Button look="quiet" onClick={() => hide(names, false)}>Show all</Button>
+        <Button look="quiet" onClick={() => hide(names, true)}>Hide all</Button>
       </div>
     </>
   );

@@ -158,15 +158,8 @@ export function Grid(props: GridProps) {
     const moves = { left: i - 1, right: i + 1, home: 0, end: placed.columns.length - 1 };
     return (
       <HeaderCell
-        key={each.name}
-        column={each}
-        index={i + 1 + offset}
-        {...boxOf(placed, i)}
-        isCurrent={i === now.column}
-        headers={headers}
-        sorting={sorting}
-        onMenu={onMenu}
-        onWidth={onWidth}
+        key={each.name} column={each} index={i + 1 + offset} {...boxOf(placed, i)} isCurrent={i === now.column}
+        headers={headers} sorting={sorting} onMenu={onMenu} onWidth={onWidth}
         onMove={(to) => (to === "down" ? element.current?.focus({ preventScroll: true }) : focusHeader(moves[to]))}
       />
     );
@@ -177,18 +170,11 @@ export function Grid(props: GridProps) {
     <div class="sx-grid-root" style={{ "--sx-head": `${head}px` }}>
       <div class="sx-grid-frame">
         <div
-          ref={element}
-          class={`sx-grid${newest.isSlow.value ? " sx-grid-slow" : ""}`}
-          role="grid"
-          tabindex={0}
-          aria-label={label}
-          aria-rowcount={blocks.total === null ? -1 : rows + 1}
-          aria-colcount={placed.columns.length + offset}
-          aria-busy={blocks.isEmpty && failure === null}
-          aria-activedescendant={isActiveDrawn ? `${id}-active` : undefined}
-          onScroll={() => viewport.onScroll()}
-          onKeyDown={onKeyDown}
-          onCopy={onCopy}
+          ref={element} class={`sx-grid${newest.isSlow.value ? " sx-grid-slow" : ""}`} role="grid" tabindex={0}
+          aria-label={label} aria-rowcount={blocks.total === null ? -1 : rows + 1}
+          aria-colcount={placed.columns.length + offset} aria-busy={blocks.isEmpty && failure === null}
+          aria-activedescendant={isActiveDrawn ? `${id}-active` : undefined} onScroll={() => viewport.onScroll()}
+          onKeyDown={onKeyDown} onCopy={onCopy}
         >
           <div class="sx-grid-space" role="none" style={{ width: `${width}px`, height: `${head + space}px` }}>
             <div class="sx-grid-head" role="rowgroup">
@@ -200,11 +186,7 @@ export function Grid(props: GridProps) {
               </div>
             </div>
             <div
-              class="sx-grid-body"
-              role="rowgroup"
-              onPointerDown={onPick}
-              onClick={onPick}
-              onDblClick={onPick}
+              class="sx-grid-body" role="rowgroup" onPointerDown={onPick} onClick={onPick} onDblClick={onPick}
               style={{ top: `${head + drawn.first * ROW - viewport.shift.value}px`, width: `${width}px` }}
             >
               {range(drawn.first, Math.min(drawn.end, rows)).map((at) => bodyRow(frame, at))}
@@ -220,23 +202,13 @@ export function Grid(props: GridProps) {
       </div>
       {isOpen.value && column && (
         <ValuePanel
-          source={source}
-          column={column}
-          row={now.row}
-          cell={blocks.cell(now.row, column.name)}
-          onClose={closePanel}
+          source={source} column={column} row={now.row} cell={blocks.cell(now.row, column.name)} onClose={closePanel}
         />
       )}
       {opened && (
         <HeaderMenu
-          key={opened.column.name}
-          column={opened.column}
-          left={opened.left}
-          top={30}
-          opener={opened.opener}
-          isPinned={pinned.includes(opened.column.name)}
-          headers={headers}
-          sorting={sorting}
+          key={opened.column.name} column={opened.column} left={opened.left} top={30} opener={opened.opener}
+          isPinned={pinned.includes(opened.column.name)} headers={headers} sorting={sorting}
           onPin={(isPinned) => (layout.value = withPin(columns, layout.value, opened.column.name, isPinned))}
           onHide={() => (layout.value = withHidden(layout.value, [opened.column.name], true))}
           onFit={() => onWidth(opened.column.name, null)}

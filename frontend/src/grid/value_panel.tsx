@@ -44,27 +44,19 @@ export function ValuePanel({ source, column, row, cell, onClose }: PanelParts) {
       <div class="sx-value-head">
         <div class="sx-value-title">
           <strong class="sx-cut">{column.name}</strong>
-          <span class="sx-muted sx-cut">
-            row {count(row + 1)} · {column.type}
-          </span>
+          <span class="sx-muted sx-cut">row {count(row + 1)} · {column.type}</span>
         </div>
         {text !== null && !isTree && <Copy text={text} look="quiet" />}
         <Button look="quiet" icon="close" aria-label="Close the value" onClick={onClose} />
       </div>
       <div class="sx-value-body" tabindex={0} role="region" aria-label={`Text of ${column.name}`}>
-        {failure.value ? (
-          <Failure failure={failure.value} />
-        ) : cell === null ? (
+        {failure.value ? <Failure failure={failure.value} /> : cell === null ? (
           <span class="sx-cell-null">NULL</span>
         ) : isTree ? (
           <TreeItems items={tree.value?.items ?? []} more={tree.value?.more} />
-        ) : text === null || (needsMore && tree.value === null) ? (
-          <Skeleton rows={3} />
-        ) : text === "" ? (
+        ) : text === null || (needsMore && tree.value === null) ? <Skeleton rows={3} /> : text === "" ? (
           <span class="sx-cell-none">''</span>
-        ) : (
-          <pre class="sx-value-text">{text}</pre>
-        )}
+        ) : <pre class="sx-value-text">{text}</pre>}
       </div>
     </section>
   );
@@ -73,9 +65,7 @@ export function ValuePanel({ source, column, row, cell, onClose }: PanelParts) {
 function TreeItems({ items, more }: { items: [string, Tree][]; more: string | undefined }) {
   return (
     <ul class="sx-tree">
-      {items.map(([name, each], i) => (
-        <TreeItem key={i} name={name} tree={each} />
-      ))}
+      {items.map(([name, each], i) => <TreeItem key={i} name={name} tree={each} />)}
       {more && <li class="sx-muted">{more}</li>}
     </ul>
   );

@@ -1,14 +1,7 @@
 /** The editor of the SQL tab: CodeMirror with our dialect, keys, completion and errors underlined. */
 import {
-  acceptCompletion,
-  autocompletion,
-  closeBrackets,
-  closeBracketsKeymap,
-  closeCompletion,
-  completionKeymap,
-  type CompletionContext,
-  type CompletionResult,
-  startCompletion,
+  acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap,
+  type CompletionContext, type CompletionResult, startCompletion,
 } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { PostgreSQL, sql, SQLDialect } from "@codemirror/lang-sql";
@@ -43,7 +36,8 @@ export function makeEditor(
   keywords: readonly string[],
   actions: EditorActions,
 ): EditorView {
-  return new EditorView({ state: EditorState.create({ doc: text, extensions: extensions(keywords, actions) }), parent });
+  const state = EditorState.create({ doc: text, extensions: extensions(keywords, actions) });
+  return new EditorView({ state, parent });
 }
 
 function extensions(keywords: readonly string[], actions: EditorActions) {
