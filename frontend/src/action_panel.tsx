@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import "./action_panel.css";
-import { RequestError, Superseded } from "./kernel";
+import { failureOf } from "./kernel";
 import { PlanCard } from "./plan_card";
 import type { Action, Done, Failure as Reason, Plan } from "./protocol";
 import { Button, Copy, Failure, Skeleton, Status } from "./states";
@@ -28,9 +28,7 @@ export function ActionPanel({ store }: { store: Store }) {
       )}
       {planned !== null && (
         <Planning
-          key={`${store.table.value} ${planned.action} ${planned.version}`}
-          store={store}
-          planned={planned}
+          key={`${store.table.value} ${planned.action} ${planned.version}`} store={store} planned={planned}
           onDone={(each) => (outcome.value = each)}
         />
       )}
@@ -44,15 +42,11 @@ function DoneLine({ store, outcome, onClose }: { store: Store; outcome: Outcome;
     <div class="sx-done">
       <Status>{done.sentence}</Status>
       {action === "roll back" && done.undo && (
-        <Button icon="back" onClick={() => store.plan("roll back", back)}>
-          Undo…
-        </Button>
+        <Button icon="back" onClick={() => store.plan("roll back", back)}>Undo…</Button>
       )}
       {done.undo && (
         <span class="sx-done-undo">
-          <code class="sx-cut" title={done.undo}>
-            {done.undo}
-          </code>
+          <code class="sx-cut" title={done.undo}>{done.undo}</code>
           <Copy text={done.undo} look="quiet" name="Copy the command that undoes it" />
         </span>
       )}
@@ -96,8 +90,7 @@ function Planning({ store, planned, onDone }: PlanningParts) {
       store.planned.value = null;
       await store.refresh();
     } catch (error) {
-      if (error instanceof RequestError) failure.value = error.failure;
-      else if (!(error instanceof Superseded)) throw error;
+      failure.value = failureOf(error);
     } finally {
       acting.value = false;
     }
@@ -107,21 +100,14 @@ function Planning({ store, planned, onDone }: PlanningParts) {
   const reason = failure.value ?? plan.value.failure;
   return (
     <div
-      ref={box}
-      class="sx-planning"
-      tabindex={-1}
-      aria-busy={loading || acting.value}
+      ref={box} class="sx-planning" tabindex={-1} aria-busy={loading || acting.value}
       onKeyDown={(event) => event.key === "Escape" && close()}
     >
       {action === "save" && (
         <label class="sx-planning-name">
           Name of the savepoint
           <input
-            class="sx-field"
-            value={name.value}
-            placeholder="before-cleanup"
-            autocomplete="off"
-            spellcheck={false}
+            class="sx-field" value={name.value} placeholder="before-cleanup" autocomplete="off" spellcheck={false}
             onInput={(event) => (name.value = event.currentTarget.value)}
             onKeyDown={(event) => event.key === "Enter" && value?.possible && !loading && void act()}
           />
@@ -131,8 +117,7 @@ function Planning({ store, planned, onDone }: PlanningParts) {
       {value !== null && (
         <PlanCard plan={value}>
           <Button
-            look={value.danger ? "danger" : "primary"}
-            disabled={!value.possible || acting.value || loading}
+            look={value.danger ? "danger" : "primary"} disabled={!value.possible || acting.value || loading}
             onClick={() => void act()}
           >
             {value.button}

@@ -3,10 +3,11 @@ import { Component, type ComponentChildren, type ComponentType } from "preact";
 import { useId, useRef, useState } from "preact/hooks";
 import "./app.css";
 import { ChangesTab } from "./changes";
+import { drag } from "./drag";
 import { px } from "./format";
 import { FooterBar, InsertCell } from "./footer";
 import { useFullScreen } from "./full_screen";
-import { dragHeight, HEIGHT, heightFor, heightOf } from "./height";
+import { HEIGHT, heightFor, heightOf, within } from "./height";
 import { HistoryTab } from "./history";
 import { useSize } from "./measured";
 import { PartitionsTab } from "./partitions";
@@ -30,8 +31,9 @@ const TABS: { tab: Tab; title: string; Page: Page }[] = [
   { tab: "history", title: "History", Page: HistoryTab },
   { tab: "sql", title: "SQL", Page: SqlTab },
 ];
-const ROW = 28; // of a table
+const ROW = 24; // of a table
 const NARROW = 800; // below this width the rail is behind a button
+const ROOMY = 1100; // below this width the time bar is low where other things matter
 
 export function App({ store }: { store: Store }) {
   const root = useRef<HTMLDivElement>(null);
@@ -41,6 +43,8 @@ export function App({ store }: { store: Store }) {
   useOwnKeys(root);
   const { mode } = store.start;
   const isNarrow = width > 0 && width < NARROW;
+  const isLow = (width > 0 && width < ROOMY) || (!isFull && height < HEIGHT.first);
+  const isFolded = isLow && store.tab.value !== "rows" && store.tab.value !== "history";
   const isBare = mode === "explorer" && store.listed.value && store.names.value.length === 0;
   const hasRail = mode === "explorer" && !isBare;
   const classes = ["sx", `sx-mode-${mode.replace(" ", "-")}`];
@@ -63,7 +67,13 @@ export function App({ store }: { store: Store }) {
         <>
           {hasRail && !isNarrow && <Rail store={store} />}
           <div class="sx-body">
-            <TimeBar store={store} picker={hasRail && isNarrow} narrow={isNarrow} fullScreen={{ isFull, toggle }} />
+            <TimeBar
+              store={store}
+              picker={hasRail && isNarrow}
+              narrow={isNarrow}
+              folded={isFolded}
+              fullScreen={{ isFull, toggle }}
+            />
             <Main store={store} />
           </div>
         </>
@@ -200,7 +210,7 @@ function HeightHandle({ height, onChange }: { height: number; onChange: (height:
       aria-valuenow={height}
       title="Drag to change the height"
       tabIndex={0}
-      onPointerDown={(event) => dragHeight(event, height, onChange)}
+      onPointerDown={(event) => drag(event, (_, y) => onChange(within(height + y)))}
       onDblClick={() => onChange(HEIGHT.first)}
       onKeyDown={(event) => {
         const to = heightFor(event.key, height);

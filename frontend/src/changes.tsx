@@ -1,15 +1,9 @@
 /** The Changes tab: rows, columns, files and partitions that differ between two versions; roll back and savepoint. */
 import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import {
-  type ChangeKind,
-  blockOf,
-  byDistance,
-  comparedWith,
-  type End,
-  endAt,
-  gridColumns,
-  pairedBars,
+  type ChangeKind, blockOf, byDistance, comparedWith, type End, endAt, gridColumns, pairedBars,
 } from "./change_view";
 import { ActionPanel } from "./action_panel";
 import "./changes.css";
@@ -18,9 +12,10 @@ import { Grid } from "./grid/grid";
 import type { GridSource } from "./grid/source";
 import { Icon } from "./icons";
 import { kindLabel, KindMark } from "./kinds";
+import { type Action, Menu } from "./menu";
 import { MiniBars } from "./mini_bars";
-import type { ChangesAnswer, Column, ColumnChange, FileChange, Requests } from "./protocol";
-import { Button, Chip, Empty, Failure, Skeleton } from "./states";
+import type { ChangesAnswer, Column, ColumnChange, Requests } from "./protocol";
+import { Button, Chip, Empty, Facts, Failure, Segments, Skeleton } from "./states";
 import { type Loaded, NOTHING, type Store } from "./store";
 
 const SETTLE = 120; // milliseconds: a handle that is dragged asks where it stops
@@ -53,27 +48,31 @@ export function ChangesTab({ store }: { store: Store }) {
   }
   const [from, to] = before.number < after.number ? [before, after] : [after, before];
   const actions = opened.actions ? <Actions store={store} from={from} to={to} /> : null;
-  return (
-    <Review store={store} table={opened.name} from={from} to={to} actions={actions}>
-      {panel}
-    </Review>
-  );
+  return <Review store={store} table={opened.name} from={from} to={to} actions={actions}>{panel}</Review>;
 }
 
+/** Buttons where there is room and a roll back undoes no more than what is compared; else a menu. */
 function Actions({ store, from, to }: { store: Store; from: End; to: End }) {
+  const newest = store.newest.value;
+  const isNewest = to.number === newest;
+  const later = isNewest ? "" : `, undoing all up to ${newest}`;
+  const actions: Action[] = [
+    { text: `Name snapshot ${to.number}…`, icon: "flag", run: () => store.plan("save", to.number) },
+    { text: `Roll back to ${from.number}${later}…`, icon: "back", run: () => store.plan("roll back", from.number) },
+  ];
   return (
-    <div class="sx-changes-actions">
-      <Button
-        icon="flag"
-        onClick={() => store.plan("save", to.number)}
-        title={`Keep snapshot ${to.number} from expiring`}
-      >
-        Save {to.number}…
-      </Button>
-      <Button class="sx-danger" icon="back" onClick={() => store.plan("roll back", from.number)}>
-        Roll back to {from.number}…
-      </Button>
-    </div>
+    <>
+      {isNewest && (
+        <div class="sx-changes-actions">
+          {actions.map(({ text, icon, run }) => (
+            <Button key={text} {...(icon ? { icon } : {})} onClick={run}>{text}</Button>
+          ))}
+        </div>
+      )}
+      <Menu class={`sx-menu-end sx-changes-menu${isNewest ? " sx-narrow" : ""}`} label="Actions" actions={actions}>
+        <Icon name="more" />
+      </Menu>
+    </>
   );
 }
 
@@ -82,8 +81,8 @@ interface ReviewParts {
   table: string;
   from: End;
   to: End;
-  actions?: preact.ComponentChildren; // beside the two cards
-  children?: preact.ComponentChildren; // above the counts
+  actions?: ComponentChildren; // beside the two versions
+  children?: ComponentChildren; // above the counts
 }
 
 /** What differs between two versions of a table. */
@@ -107,28 +106,24 @@ export function Review({ store, table, from, to, actions, children }: ReviewPart
   const { value, loading, failure } = loaded.value;
   const isOld = value !== null && (value.before !== from.number || value.after !== to.number);
   useEffect(() => {
-    if (value && !isOld) store.footer.value = { line: value.line, source: "", seconds: null };
+    if (value && !isOld) store.say(value.line);
   }, [value, isOld]);
   const columns = store.schema.value.value?.columns ?? [];
   return (
     <div class="sx-changes">
-      <header class="sx-changes-header">
-        <EndCard title="From" end={from} />
+      <div class="sx-changes-header">
+        <EndLine title="From" end={from} />
         <Icon name="right" />
-        <EndCard title="To" end={to} />
+        <EndLine title="To" end={to} />
         {actions}
-      </header>
+      </div>
       <div class={`sx-changes-body${isOld ? " sx-changes-old" : ""}`} aria-busy={loading}>
         {children}
         {failure && <Failure failure={failure} onRetry={ask} />}
         {!failure && value === null && <Skeleton rows={10} label="Versions are compared" />}
         {!failure && value !== null && (
           <Differences
-            answer={value}
-            loading={loading}
-            hidden={hidden.value}
-            columns={columns}
-            onRead={read}
+            answer={value} loading={loading} hidden={hidden.value} columns={columns} onRead={read}
             onHide={(kinds) => (hidden.value = kinds)}
           />
         )}
@@ -137,31 +132,18 @@ export function Review({ store, table, from, to, actions, children }: ReviewPart
   );
 }
 
-function EndCard({ title, end }: { title: string; end: End }) {
+/** One of the two versions, on one line; its tooltip has all of it. */
+function EndLine({ title, end }: { title: string; end: End }) {
+  const said = [end.message || kindLabel(end.kind), end.change].filter(Boolean).join(" · ");
   return (
-    <section class="sx-end" aria-label={`${title} snapshot ${end.number}`}>
-      <p class="sx-end-line">
-        <span class="sx-muted">{title}</span>
-        <strong>Snapshot {end.number}</strong>
-        <time class="sx-muted" title={utcExact(end.committed)}>
-          {ago(end.committed)}
-        </time>
-        {end.savepoints.length > 0 && (
-          <span class="sx-end-saved sx-cut" title={`Savepoints: ${end.savepoints.join(", ")}`}>
-            <Icon name="flag" />
-            {end.savepoints[0]}
-            {end.savepoints.length > 1 && ` +${end.savepoints.length - 1}`}
-          </span>
-        )}
-      </p>
-      <p class="sx-end-line">
-        <KindMark kind={end.kind} />
-        <span class="sx-cut" title={`${end.message} ${end.change}`.trim()}>
-          {end.message ? <strong>{end.message}</strong> : kindLabel(end.kind)}
-          {end.change && <span class="sx-muted"> · {end.change}</span>}
-        </span>
-      </p>
-    </section>
+    <p class="sx-end" title={[said, ...end.savepoints, utcExact(end.committed)].filter(Boolean).join(" · ")}>
+      <span class="sx-muted sx-end-title">{title}</span>
+      <KindMark kind={end.kind} />
+      <strong>{end.number}</strong>
+      <span class="sx-end-said sx-cut">
+        {said} <span class="sx-muted">{ago(end.committed)}</span>
+      </span>
+    </p>
   );
 }
 
@@ -180,31 +162,18 @@ type Part = "rows" | "columns" | "files" | "partitions" | "schema";
 function Differences({ answer, loading, hidden, columns, onRead, onHide }: DifferencesParts) {
   const chosen = useSignal<Part>("rows");
   const { filesOf, partitionsChanged, schema } = answer;
-  const parts: { part: Part; title: string; many: number | null }[] = [
-    { part: "rows", title: "Rows", many: null },
-    { part: "columns", title: "Columns", many: null },
-    { part: "files", title: "Files", many: filesOf.added + filesOf.removed },
-    { part: "partitions", title: "Partitions", many: partitionsChanged },
-    { part: "schema", title: "Schema", many: schema.length },
+  const parts: { value: Part; title: string; many?: number }[] = [
+    { value: "rows", title: "Rows" },
+    { value: "columns", title: "Columns" },
+    { value: "files", title: "Files", many: filesOf.added + filesOf.removed },
+    { value: "partitions", title: "Partitions", many: partitionsChanged },
+    { value: "schema", title: "Schema", many: schema.length },
   ];
   const part = chosen.value;
   return (
     <>
       <div class="sx-changes-bar">
-        <div class="sx-segments" role="group" aria-label="What differs">
-          {parts.map((each) => (
-            <button
-              key={each.part}
-              type="button"
-              class="sx-segment"
-              aria-pressed={each.part === part}
-              onClick={() => (chosen.value = each.part)}
-            >
-              {each.title}
-              {each.many !== null && <span class="sx-muted sx-segment-many"> {count(each.many)}</span>}
-            </button>
-          ))}
-        </div>
+        <Segments label="What differs" options={parts} value={part} onChoose={(each) => (chosen.value = each)} />
         <Counts answer={answer} loading={loading} hidden={hidden} onRead={onRead} onHide={onHide} />
       </div>
       {part === "rows" && <Rows answer={answer} hidden={hidden} columns={columns} loading={loading} />}
@@ -241,28 +210,22 @@ function Counts({ answer, loading, hidden, onRead, onHide }: Omit<DifferencesPar
     <div class="sx-changes-counts" role="group" aria-label="Rows that are listed">
       {KINDS.map(({ kind, sign, word }) => (
         <button
-          key={kind}
-          type="button"
-          class={`sx-count ${counts[kind] === 0 ? "sx-count-none" : `sx-count-${kind}`}`}
-          aria-pressed={!hidden.includes(kind) && counts[kind] > 0}
-          disabled={counts[kind] === 0}
+          key={kind} type="button" class={`sx-count ${counts[kind] === 0 ? "sx-count-none" : `sx-count-${kind}`}`}
+          aria-pressed={!hidden.includes(kind) && counts[kind] > 0} disabled={counts[kind] === 0}
           onClick={() => toggle(kind)}
         >
           <span aria-hidden="true">{sign}</span>
-          <strong>{count(counts[kind])}</strong> {word}
+          <strong>{count(counts[kind])}</strong> <span class="sx-count-word">{word}</span>
         </button>
       ))}
-      {isCut && <span class="sx-muted">The first {count(most)} of each are listed</span>}
+      {isCut && <span class="sx-muted sx-count-most">The first {count(most)} of each are listed</span>}
     </div>
   );
 }
 
-function Rows({
-  answer,
-  hidden,
-  columns,
-  loading,
-}: Pick<DifferencesParts, "answer" | "hidden" | "columns" | "loading">) {
+type RowsParts = Pick<DifferencesParts, "answer" | "hidden" | "columns" | "loading">;
+
+function Rows({ answer, hidden, columns, loading }: RowsParts) {
   const rows = useMemo(() => answer.rows.filter((row) => !hidden.includes(row.kind)), [answer, hidden]);
   const shownColumns = useMemo(() => gridColumns(answer, columns), [answer, columns]);
   const source = useMemo(
@@ -278,11 +241,7 @@ function Rows({
   if (answer.counts === null) return loading && !answer.unread.rows ? <Skeleton rows={6} /> : null;
   if (answer.rows.length === 0) return <Empty title="No rows changed">Both versions have the same rows.</Empty>;
   if (rows.length === 0) return <Empty title="All kinds are hidden">Press a count to list its rows.</Empty>;
-  return (
-    <div class="sx-changes-grid">
-      <Grid source={source} label="Changed rows" />
-    </div>
-  );
+  return <div class="sx-changes-grid"><Grid source={source} label="Changed rows" /></div>;
 }
 
 function SchemaDifferences({ answer }: { answer: ChangesAnswer }) {
@@ -325,9 +284,7 @@ function Statistics({ answer, loading, onRead }: Pick<DifferencesParts, "answer"
         <span class="sx-legend-bar" /> Snapshot {answer.after} <span class="sx-legend-line" /> Snapshot {answer.before}
       </p>
       <div class="sx-changes-columns">
-        {moved.map((each) => (
-          <ColumnCard key={each.name} column={each} differs={answer.cells[each.name] ?? 0} />
-        ))}
+        {moved.map((each) => <ColumnCard key={each.name} column={each} differs={answer.cells[each.name] ?? 0} />)}
       </div>
       {same.length > 0 && <p class="sx-muted">Spread as before: {same.join(", ")}</p>}
     </section>
@@ -337,36 +294,25 @@ function Statistics({ answer, loading, onRead }: Pick<DifferencesParts, "answer"
 function ColumnCard({ column, differs }: { column: ColumnChange; differs: number }) {
   const { name, before, after } = column;
   const bars = pairedBars(column).map((each) => ({ label: each.label, value: each.after, before: each.before }));
+  const facts: [string, string][] = [];
+  if (before === null || after === null) facts.push(["Column", before === null ? "added" : "removed"]);
+  else {
+    const isNull = before.nulls + after.nulls > 0;
+    if (isNull) facts.push(["NULL", arrow(percent(before.nulls, before.rows), percent(after.nulls, after.rows))]);
+    facts.push(["Distinct", arrow(count(before.distinct), count(after.distinct))]);
+  }
+  if (differs > 0) facts.push(["Changed", plural(differs, "cell")]);
   return (
     <article class="sx-column-card" aria-label={name}>
-      <h4 class="sx-column-name sx-cut" title={name}>
-        {name}
-      </h4>
+      <h4 class="sx-column-name sx-cut" title={name}>{name}</h4>
       {bars.length > 0 && <MiniBars label={`Values of ${name} before and after`} bars={bars} height={48} />}
-      <dl class="sx-column-facts">
-        {before === null && <Fact name="Column" value="added" />}
-        {after === null && <Fact name="Column" value="removed" />}
-        {before && after && before.nulls + after.nulls > 0 && (
-          <Fact name="NULL" value={arrow(percent(before.nulls, before.rows), percent(after.nulls, after.rows))} />
-        )}
-        {before && after && <Fact name="Distinct" value={arrow(count(before.distinct), count(after.distinct))} />}
-        {differs > 0 && <Fact name="Changed" value={plural(differs, "cell")} />}
-      </dl>
+      <Facts class="sx-column-facts" facts={facts} />
     </article>
   );
 }
 
 function arrow(before: string, after: string): string {
   return before === after ? after : `${before} → ${after}`;
-}
-
-function Fact({ name, value }: { name: string; value: string }) {
-  return (
-    <div>
-      <dt class="sx-muted">{name}</dt>
-      <dd>{value}</dd>
-    </div>
-  );
 }
 
 function Files({ answer }: { answer: ChangesAnswer }) {
@@ -377,80 +323,62 @@ function Files({ answer }: { answer: ChangesAnswer }) {
   ];
   if (listed.length === 0) return <Empty title="No file differs" />;
   return (
-    <div class="sx-table-scroll">
-      <table class="sx-table">
-        <thead>
-          <tr>
-            <th scope="col">File</th>
-            <th scope="col">Partition</th>
-            <th scope="col" class="sx-number">
-              Rows
-            </th>
-            <th scope="col" class="sx-number">
-              Size
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {listed.map(({ sign, file }) => (
-            <FileRow key={`${sign}${file.name}`} sign={sign} file={file} />
-          ))}
-        </tbody>
-      </table>
-      {listed.length < added + removed && <p class="sx-muted">The first {count(listed.length)} are listed.</p>}
-    </div>
-  );
-}
-
-function FileRow({ sign, file }: { sign: string; file: FileChange }) {
-  return (
-    <tr>
-      <td>
-        <span class={sign === "+" ? "sx-sign-added" : "sx-sign-removed"}>{sign}</span>{" "}
-        <code title={file.name}>{file.name}</code>
-      </td>
-      <td>{file.partition}</td>
-      <td class="sx-number">{count(file.rows)}</td>
-      <td class="sx-number">{bytes(file.bytes)}</td>
-    </tr>
+    <Table
+      heads={["File", "Partition", "Rows", "Size"]}
+      rows={listed.map(({ sign, file }) => [
+        <>
+          <span class={sign === "+" ? "sx-sign-added" : "sx-sign-removed"}>{sign}</span>{" "}
+          <code title={file.name}>{file.name}</code>
+        </>,
+        file.partition,
+        count(file.rows),
+        bytes(file.bytes),
+      ])}
+      texts={2} note={listed.length < added + removed ? `The first ${count(listed.length)} are listed.` : ""}
+    />
   );
 }
 
 function Partitions({ answer }: { answer: ChangesAnswer }) {
   const { partitions, partitionsChanged, partitionsOf } = answer;
   if (partitions.length === 0) return <Empty title="No partition differs" />;
+  const cut = partitions.length < partitionsChanged ? `; the first ${count(partitions.length)} are listed` : "";
+  return (
+    <Table
+      heads={["Keys", "Rows before", "Rows after", "Difference"]}
+      rows={partitions.map(({ keys, rowsBefore, rowsAfter }) => [
+        keys,
+        count(rowsBefore),
+        count(rowsAfter),
+        signed(rowsAfter - rowsBefore),
+      ])}
+      texts={1} note={`${count(partitionsChanged)} of ${plural(partitionsOf, "partition")} differ${cut}.`}
+    />
+  );
+}
+
+interface TableParts {
+  heads: string[];
+  rows: ComponentChildren[][];
+  texts: number; // so many columns from the first are texts, the others numbers
+  note: string;
+}
+
+function Table({ heads, rows, texts, note }: TableParts) {
+  const kind = (at: number): string | undefined => (at < texts ? undefined : "sx-number");
   return (
     <div class="sx-table-scroll">
       <table class="sx-table">
         <thead>
-          <tr>
-            <th scope="col">Keys</th>
-            <th scope="col" class="sx-number">
-              Rows before
-            </th>
-            <th scope="col" class="sx-number">
-              Rows after
-            </th>
-            <th scope="col" class="sx-number">
-              Difference
-            </th>
-          </tr>
+          <tr>{heads.map((head, at) => <th key={head} scope="col" class={kind(at)}>{head}</th>)}</tr>
         </thead>
         <tbody>
-          {partitions.map((each) => (
-            <tr key={each.keys}>
-              <td>{each.keys}</td>
-              <td class="sx-number">{count(each.rowsBefore)}</td>
-              <td class="sx-number">{count(each.rowsAfter)}</td>
-              <td class="sx-number">{signed(each.rowsAfter - each.rowsBefore)}</td>
-            </tr>
+          {rows.map((cells, row) => (
+            <tr key={row}>{cells.map((cell, at) => <td key={at} class={kind(at)}>{cell}</td>)}</tr>
           ))}
         </tbody>
       </table>
-      <p class="sx-muted">
-        {count(partitionsChanged)} of {plural(partitionsOf, "partition")} differ
-        {partitions.length < partitionsChanged && `; the first ${count(partitions.length)} are listed`}.
-      </p>
+      {note && <p class="sx-muted">{note}</p>}
     </div>
   );
 }
@@ -458,9 +386,7 @@ function Partitions({ answer }: { answer: ChangesAnswer }) {
 function Waiting() {
   return (
     <div class="sx-changes">
-      <div class="sx-changes-body">
-        <Skeleton rows={10} label="Versions are read" />
-      </div>
+      <div class="sx-changes-body"><Skeleton rows={10} label="Versions are read" /></div>
     </div>
   );
 }

@@ -38,10 +38,7 @@ export function ChartPicker({ shown }: { shown: ShownAnswer }) {
   return (
     <div class="sx-chart-picker">
       <Pick
-        name="Mark"
-        value={choice.mark}
-        options={MARKS}
-        auto={mark}
+        name="Mark" value={choice.mark} options={MARKS} auto={mark}
         onPick={(each) => choose({ mark: each as Mark | "" })}
       />
       <Pick name="X" value={choice.x} options={names} auto={drawn?.x.label} onPick={(x) => choose({ x })} />
@@ -49,10 +46,7 @@ export function ChartPicker({ shown }: { shown: ShownAnswer }) {
         <Pick name="Y" value={choice.y} options={names} auto={drawn?.y.label} onPick={(y) => choose({ y })} />
       )}
       <Pick
-        name="Color"
-        value={choice.color}
-        options={names}
-        auto={drawn?.color?.label ?? "None"}
+        name="Color" value={choice.color} options={names} auto={drawn?.color?.label ?? "None"}
         onPick={(color) => choose({ color })}
       />
     </div>
@@ -73,11 +67,7 @@ function Pick({ name, value, options, auto, onPick }: PickParts) {
       <span class="sx-muted">{name}</span>
       <select class="sx-select" value={value} onChange={(event) => onPick(event.currentTarget.value)}>
         <option value="">{auto === undefined ? "Automatic" : `${titled(auto)} · auto`}</option>
-        {options.map(([key, label]) => (
-          <option key={key} value={key}>
-            {label}
-          </option>
-        ))}
+        {options.map(([key, label]) => <option key={key} value={key}>{label}</option>)}
       </select>
     </label>
   );
@@ -111,11 +101,7 @@ function Picture({ answer, shown }: { answer: ChartAnswer; shown: ShownAnswer })
       <div ref={place} class={`sx-chart-place${isLying(answer, width) ? " sx-chart-lying" : ""}`} />
       {answer.points.length === 0 && <p class="sx-muted">There is nothing to draw: the answer has no rows.</p>}
       {answer.notes.length > 0 && (
-        <div class="sx-chart-notes">
-          {answer.notes.map((each) => (
-            <Chip key={each}>{titled(each)}</Chip>
-          ))}
-        </div>
+        <div class="sx-chart-notes">{answer.notes.map((each) => <Chip key={each}>{titled(each)}</Chip>)}</div>
       )}
     </figure>
   );

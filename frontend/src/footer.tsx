@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import "./footer.css";
 import { seconds } from "./format";
-import { RequestError, Superseded } from "./kernel";
+import { failureOf } from "./kernel";
 import type { Failure as Reason } from "./protocol";
 import { Button, Chip, Copy } from "./states";
 import type { Store } from "./store";
@@ -10,23 +10,19 @@ import type { Store } from "./store";
 export function FooterBar({ store }: { store: Store }) {
   const { line, source, seconds: taken } = store.footer.value;
   return (
-    <footer class="sx-footer" aria-label="Equivalent command">
+    <div class="sx-footer" role="group" aria-label="Equivalent command">
       {line ? (
         <>
-          <code class="sx-footer-line sx-cut" title={line}>
-            {line}
-          </code>
+          <code class="sx-footer-line sx-cut" title={line}>{line}</code>
           <Copy text={line} look="quiet" name="Copy the command" />
           {store.start.canWrite && <InsertCell store={store} line={line} />}
         </>
-      ) : (
-        <span class="sx-footer-line" />
-      )}
+      ) : <span class="sx-footer-line" />}
       <span class="sx-footer-facts">
         {source && <Chip title="What was read">{source}</Chip>}
         {taken !== null && <Chip title="Time until the answer">{seconds(taken)}</Chip>}
       </span>
-    </footer>
+    </div>
   );
 }
 
@@ -44,8 +40,7 @@ export function InsertCell(parts: { store: Store; line: string; look?: "quiet" |
       setSaid((await store.kernel.ask("write", { text: line })).sentence);
       setFailure(null);
     } catch (error) {
-      if (error instanceof RequestError) setFailure(error.failure);
-      else if (!(error instanceof Superseded)) throw error;
+      setFailure(failureOf(error));
     }
   };
   return (
@@ -53,14 +48,8 @@ export function InsertCell(parts: { store: Store; line: string; look?: "quiet" |
       <Button look={look} icon="insert" title="Put this command into a new cell" onClick={() => void insert()}>
         Insert cell
       </Button>
-      <span class="sx-footer-said sx-muted sx-cut" role="status">
-        {said}
-      </span>
-      {failure && (
-        <span class="sx-footer-failed sx-cut" role="alert" title={failure.hint}>
-          {failure.message}
-        </span>
-      )}
+      <span class="sx-footer-said sx-muted sx-cut" role="status">{said}</span>
+      {failure && <span class="sx-footer-failed sx-cut" role="alert" title={failure.hint}>{failure.message}</span>}
     </>
   );
 }

@@ -2,16 +2,11 @@
 
 const GROUPED = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-const STEPS: [number, string][] = [
-  [1e12, "T"],
-  [1e9, "G"],
-  [1e6, "M"],
-  [1e3, "k"],
-];
-const MINUTE = 60_000;
-const HOUR = 60 * MINUTE;
-const DAY = 24 * HOUR;
-const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const STEPS: [number, string][] = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+export const MINUTE = 60_000;
+export const HOUR = 60 * MINUTE;
+export const DAY = 24 * HOUR;
+export const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /** `336776` as `336,776`. */
 export function count(value: number): string {
@@ -62,6 +57,11 @@ export function percent(part: number, of: number): string {
   if (share < 0.1) return "< 0.1 %";
   if (share > 99.9) return "> 99.9 %";
   return `${share < 1 || share > 99 ? share.toFixed(1) : share.toFixed(0)} %`;
+}
+
+/** `2.4×`, `12×`. */
+export function times(value: number): string {
+  return `${value >= 9.95 ? count(Math.round(value)) : value.toFixed(1)}×`;
 }
 
 /** How long something took: `0.18 s`, `3.4 s`, `12 s`, `2 min 5 s`. */

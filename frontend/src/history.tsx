@@ -4,13 +4,15 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ago, count, plural, utc, utcExact } from "./format";
 import "./history.css";
 import { Icon } from "./icons";
-import { RequestError, Superseded } from "./kernel";
+import { failureOf } from "./kernel";
 import { kindLabel, KindMark } from "./kinds";
+import { rowFor } from "./list_window";
 import type { Failure as Reason, HistoryEntry } from "./protocol";
-import { Button, Chip, Empty, Failure, Skeleton } from "./states";
+import { Button, Chip, Empty, Facts, Failure, Skeleton } from "./states";
 import type { Store } from "./store";
 
 const PAGE = 100;
+const PAGE_KEY = 8; // commits that Page Up and Page Down go by
 
 interface Listed {
   entries: HistoryEntry[];
@@ -29,10 +31,9 @@ export function HistoryTab({ store }: { store: Store }) {
     try {
       const answer = await store.kernel.ask("history", { table, first, count: PAGE });
       listed.value = { entries: [...before, ...answer.entries], total: answer.total, failure: null };
-      store.footer.value = { line: answer.line, source: "", seconds: null };
+      store.say(answer.line);
     } catch (error) {
-      if (error instanceof RequestError) listed.value = { ...listed.peek(), failure: error.failure };
-      else if (!(error instanceof Superseded)) throw error;
+      listed.value = { ...listed.peek(), failure: failureOf(error) };
     }
   };
   useEffect(() => {
@@ -63,11 +64,7 @@ function More({ left, onSeen }: { left: number; onSeen: () => void }) {
     observer.observe(place.current!);
     return () => observer.disconnect();
   }, []);
-  return (
-    <div ref={place} class="sx-history-more sx-muted">
-      {plural(left, "older commit")}
-    </div>
-  );
+  return <div ref={place} class="sx-history-more sx-muted">{plural(left, "older commit")}</div>;
 }
 
 function Commits({ store, entries }: { store: Store; entries: HistoryEntry[] }) {
@@ -76,17 +73,14 @@ function Commits({ store, entries }: { store: Store; entries: HistoryEntry[] }) 
     const rows = [...(list.current?.querySelectorAll<HTMLElement>(".sx-commit-main") ?? [])];
     const at = rows.indexOf(event.target as HTMLElement);
     if (at === -1) return;
-    const moves: Record<string, number> = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 };
-    const next = moves[event.key];
-    if (next === undefined) return;
+    const next = rowFor(event.key, at, rows.length, PAGE_KEY);
+    if (next === null) return;
     event.preventDefault();
-    rows[Math.max(0, Math.min(rows.length - 1, next))]?.focus();
+    rows[next]?.focus();
   };
   return (
     <ul ref={list} class="sx-commits" aria-label="Commits, newest first" onKeyDown={onKey}>
-      {entries.map((entry) => (
-        <Commit key={entry.number} store={store} entry={entry} />
-      ))}
+      {entries.map((entry) => <Commit key={entry.number} store={store} entry={entry} />)}
     </ul>
   );
 }
@@ -104,12 +98,8 @@ function Commit({ store, entry }: { store: Store; entry: HistoryEntry }) {
     <li class={`sx-commit${isShown ? " sx-commit-shown" : ""}${isCompared ? " sx-commit-compared" : ""}`}>
       <div class="sx-commit-row">
         <button
-          type="button"
-          class="sx-commit-main"
-          aria-pressed={isShown}
-          aria-label={spoken(entry)}
-          title="Show this snapshot (Shift: compare with the one shown)"
-          onClick={select}
+          type="button" class="sx-commit-main" aria-pressed={isShown} aria-label={spoken(entry)}
+          title="Show this snapshot (Shift: compare with the one shown)" onClick={select}
         >
           <KindMark kind={entry.kind} />
           <span class="sx-commit-number sx-muted">{entry.number}</span>
@@ -129,23 +119,15 @@ function Commit({ store, entry }: { store: Store; entry: HistoryEntry }) {
             </span>
           </span>
           <span class="sx-commit-rows">{plural(entry.rows, "row")}</span>
-          <time class="sx-commit-time sx-muted" title={utcExact(entry.committed)}>
-            {ago(entry.committed)}
-          </time>
+          <time class="sx-commit-time sx-muted" title={utcExact(entry.committed)}>{ago(entry.committed)}</time>
         </button>
         <Button
-          look="quiet"
-          icon="compare"
-          aria-label={`Compare ${entry.number} with the shown snapshot ${shown}`}
-          disabled={isShown}
-          onClick={() => store.compare(entry.number, shown)}
+          look="quiet" icon="compare" aria-label={`Compare ${entry.number} with the shown snapshot ${shown}`}
+          disabled={isShown} onClick={() => store.compare(entry.number, shown)}
         />
         <Button
-          look="quiet"
-          icon={open ? "down" : "right"}
-          aria-label={`Details of snapshot ${entry.number}`}
-          aria-expanded={open}
-          onClick={() => setOpen(!open)}
+          look="quiet" icon={open ? "down" : "right"} aria-label={`Details of snapshot ${entry.number}`}
+          aria-expanded={open} onClick={() => setOpen(!open)}
         />
       </div>
       {open && <Details store={store} entry={entry} />}
@@ -175,21 +157,12 @@ function Details({ store, entry }: { store: Store; entry: HistoryEntry }) {
   const canAct = store.opened.value.value?.actions ?? false;
   return (
     <div class="sx-commit-details">
-      <dl>
-        {facts.map(([name, value]) => (
-          <div key={name}>
-            <dt class="sx-muted">{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts class="sx-commit-facts" facts={facts} />
       {canAct && (
         <div class="sx-commit-actions">
-          <Button icon="flag" onClick={() => store.plan("save", entry.number)}>
-            Save {entry.number}…
-          </Button>
+          <Button icon="flag" onClick={() => store.plan("save", entry.number)}>Name snapshot {entry.number}…</Button>
           {entry.number !== store.newest.value && (
-            <Button class="sx-danger" icon="back" onClick={() => store.plan("roll back", entry.number)}>
+            <Button icon="back" onClick={() => store.plan("roll back", entry.number)}>
               Roll back to {entry.number}…
             </Button>
           )}

@@ -21,6 +21,13 @@ export class RequestError extends Error {
 /** A newer request took the place of this one. */
 export class Superseded extends Error {}
 
+/** Why the kernel refused; null for a request that was superseded. Any other error is thrown. */
+export function failureOf(error: unknown): Failure | null {
+  if (error instanceof RequestError) return error.failure;
+  if (error instanceof Superseded) return null;
+  throw error;
+}
+
 interface Waiting {
   topic: string;
   resolve: (answer: unknown) => void;
@@ -37,7 +44,9 @@ interface Reply {
 }
 
 export class Kernel {
-  private next = 1;
+  // A widget may be shown twice, and what the kernel sends goes to both pages: each has ids and topics of its own.
+  private next = 1 + Math.floor(Math.random() * 2 ** 32) * 2 ** 20;
+  private readonly page = `${this.next.toString(36)} `;
   private readonly waiting = new Map<number, Waiting>();
   private readonly kept: Map<string, unknown>;
   private readonly onMessage = (message: never): void => this.take(message as Reply);
@@ -69,7 +78,7 @@ export class Kernel {
     const onPart = options.onPart as ((part: unknown) => void) | undefined;
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { topic, resolve: resolve as (answer: unknown) => void, reject, onPart });
-      this.model.send({ id, topic, do: what, ...args });
+      this.model.send({ id, topic: this.page + topic, do: what, ...args });
     });
   }
 
@@ -83,7 +92,7 @@ export class Kernel {
     for (const [id, each] of this.waiting) {
       if (each.topic === topic) {
         this.waiting.delete(id);
-        this.model.send({ id, topic, do: "cancel" });
+        this.model.send({ id, topic: this.page + topic, do: "cancel" });
         each.reject(new Superseded());
       }
     }

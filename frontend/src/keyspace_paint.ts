@@ -11,19 +11,7 @@ export const HEIGHTS = [4, 7, 10, 13]; // of a file, by its class of size
 export type Inks = Record<Heat | "file0" | "file1" | "file2" | "file3" | "frame" | "line" | "text" | "surface", string>;
 
 export const INK_NAMES: (keyof Inks)[] = [
-  "empty",
-  "small",
-  "usual",
-  "large",
-  "hot",
-  "file0",
-  "file1",
-  "file2",
-  "file3",
-  "frame",
-  "line",
-  "text",
-  "surface",
+  "empty", "small", "usual", "large", "hot", "file0", "file1", "file2", "file3", "frame", "line", "text", "surface",
 ];
 
 export interface Picture {

@@ -1,21 +1,12 @@
-/** The picture of key space: a canvas for the eye, a slider for the keyboard, a tooltip, an axis and a legend. */
+/** The picture of key space: a canvas, a tooltip, an axis and a legend. The list of key ranges is for the keyboard. */
 import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
-import { bytes, count, plural } from "./format";
+import { bytes, count, plural, times } from "./format";
 import * as layout from "./keyspace_layout";
 import {
-  barBox,
-  CAPTIONS,
-  captionsOf,
-  filesHeight,
-  HEIGHTS,
-  INK_NAMES,
-  type Inks,
-  paint,
-  type Picture,
-  STRIP,
+  barBox, CAPTIONS, captionsOf, filesHeight, HEIGHTS, INK_NAMES, type Inks, paint, type Picture, STRIP,
 } from "./keyspace_paint";
-import { useWidth } from "./measured";
+import { useSize } from "./measured";
 import type { KeySpaceAnswer } from "./protocol";
 
 export const ZOOM = 1.6;
@@ -43,11 +34,10 @@ interface StripParts {
   onOpen: (leaf: number) => void;
 }
 
-/** The picture. One can go through its leaves with the arrow keys, as with a slider. */
 export function Strip({ space, view, chosen, hovered, crowd, dark, onZoom, onChoose, onOpen }: StripParts) {
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
-  const width = useWidth(box);
+  const { width } = useSize(box);
   const pointer = useSignal<{ x: number; y: number; file: number | null } | null>(null);
   const { answer, edges, heats } = space;
   const shown = view.value;
@@ -90,56 +80,17 @@ export function Strip({ space, view, chosen, hovered, crowd, dark, onZoom, onCho
     pointer.value = null;
     hovered.value = null;
   };
-  const onKey = (event: KeyboardEvent): void => {
-    const steps: Record<string, () => void> = {
-      ArrowLeft: () => onChoose(chosen.peek() - 1),
-      ArrowDown: () => onChoose(chosen.peek() - 1),
-      ArrowRight: () => onChoose(chosen.peek() + 1),
-      ArrowUp: () => onChoose(chosen.peek() + 1),
-      PageUp: () => onChoose(chosen.peek() + 10),
-      PageDown: () => onChoose(chosen.peek() - 10),
-      Home: () => onChoose(0),
-      End: () => onChoose(edges.length - 2),
-      Enter: () => onOpen(Math.max(0, chosen.peek())),
-      "+": () => onZoom(ZOOM, middleOf(edges, chosen.peek(), view.peek())),
-      "=": () => onZoom(ZOOM, middleOf(edges, chosen.peek(), view.peek())),
-      "-": () => onZoom(1 / ZOOM, middleOf(edges, chosen.peek(), view.peek())),
-      "0": () => (view.value = layout.WHOLE),
-    };
-    const step = steps[event.key];
-    if (step === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    event.stopPropagation();
-    step();
-  };
-  const leaf = Math.max(0, chosen.value);
   const height = CAPTIONS + picture.filesHeight + STRIP;
   return (
     <div class="sx-keyspace">
       <div
-        ref={box}
-        class="sx-keyspace-picture"
-        style={{ height: `${height}px` }}
-        role="slider"
-        tabindex={0}
-        aria-label="Partition"
-        aria-valuemin={1}
-        aria-valuemax={edges.length - 1}
-        aria-valuenow={leaf + 1}
-        aria-valuetext={spoken(space, leaf)}
-        aria-keyshortcuts="Enter + - 0"
-        data-lm-suppress-shortcuts="true"
-        onPointerMove={onMove}
-        onPointerDown={onDown}
-        onPointerUp={onUp}
-        onPointerLeave={onLeave}
-        onKeyDown={onKey}
+        ref={box} class="sx-keyspace-picture" style={{ height: `${height}px` }} role="img"
+        aria-label={`Rows and files of ${plural(edges.length - 1, "partition")}; the list of key ranges has the same`}
+        onPointerMove={onMove} onPointerDown={onDown} onPointerUp={onUp} onPointerLeave={onLeave}
       >
-        {INK_NAMES.map((name) => (
-          <i key={name} class={`sx-ink sx-ink-${name}`} data-ink={name} aria-hidden="true" />
-        ))}
+        {INK_NAMES.map((name) => <i key={name} class={`sx-ink sx-ink-${name}`} data-ink={name} aria-hidden="true" />)}
         <canvas ref={canvas} aria-hidden="true" style={{ width: `${width}px`, height: `${height}px` }} />
-        {chosen.value >= 0 && <Marker name="chosen" leaf={leaf} edges={edges} view={shown} width={width} />}
+        {chosen.value >= 0 && <Marker name="chosen" leaf={chosen.value} edges={edges} view={shown} width={width} />}
         {hovered.value !== null && (
           <Marker name="hovered" leaf={hovered.value} edges={edges} view={shown} width={width} />
         )}
@@ -193,13 +144,6 @@ function inksOf(box: HTMLElement): Inks {
 
 function fontOf(element: HTMLElement): string {
   return `12px ${getComputedStyle(element).fontFamily}`;
-}
-
-/** The place of a leaf in the view, from 0 to 1: where a zoom by key stays. */
-function middleOf(edges: Float64Array, leaf: number, view: layout.View): number {
-  if (leaf < 0) return 0.5;
-  const middle = (edges[leaf]! + edges[leaf + 1]!) / 2;
-  return Math.min(1, Math.max(0, (middle - view.start) / (view.end - view.start)));
 }
 
 /** The wheel zooms around the pointer; sideways, or with Shift, it moves. */
@@ -256,14 +200,10 @@ function Axis({ space, view, width }: { space: Space; view: layout.View; width: 
   }
   return (
     <div class="sx-keyspace-axis" aria-hidden="true">
-      <span class="sx-keyspace-first sx-cut" title={low(first)}>
-        {low(first)}
-      </span>
+      <span class="sx-keyspace-first sx-cut" title={low(first)}>{low(first)}</span>
       {ticks.map((each) => (
         <span
-          key={each.text}
-          class="sx-keyspace-tick sx-cut"
-          style={{ left: `${each.x}px`, maxWidth: `${TICK - 8}px` }}
+          key={each.text} class="sx-keyspace-tick sx-cut" style={{ left: `${each.x}px`, maxWidth: `${TICK - 8}px` }}
           title={each.text}
         >
           {each.text}
@@ -286,7 +226,10 @@ function Tooltip({ space, leaf, file, at, width }: TooltipParts) {
   const { leaves, files } = space.answer;
   const side = at.x > width / 2 ? { right: `${width - at.x + BESIDE}px` } : { left: `${at.x + BESIDE}px` };
   return (
-    <div class="sx-keyspace-tip" style={{ ...side, top: `${Math.max(0, at.y - 3 * BESIDE)}px` }} aria-hidden="true">
+    <div
+      class="sx-keyspace-tip sx-raised" style={{ ...side, top: `${Math.max(0, at.y - 3 * BESIDE)}px` }}
+      aria-hidden="true"
+    >
       {file !== null && (
         <p class="sx-keyspace-tip-file">
           <strong>{files.name[file]}</strong>
@@ -316,16 +259,7 @@ function Tooltip({ space, leaf, file, at, width }: TooltipParts) {
 
 function againstMedian(rows: number, usual: number): string {
   if (usual === 0 || rows === 0) return "";
-  const times = rows / usual;
-  return ` (${times >= 9.95 ? count(Math.round(times)) : times.toFixed(1)}× the median)`;
-}
-
-function spoken({ answer, heats, usual }: Space, leaf: number): string {
-  const { leaves } = answer;
-  const heat = heats[leaf] === "hot" ? ", hot" : "";
-  const rows = leaves.rows[leaf] ?? 0;
-  const said = `${plural(rows, "row")}${againstMedian(rows, usual)}${heat}`;
-  return `${leaves.range[leaf]}, ${said}, ${plural(leaves.files[leaf] ?? 0, "file")}`;
+  return ` (${times(rows / usual)} the median)`;
 }
 
 export function Legend({ space, crowd }: { space: Space; crowd: number }) {

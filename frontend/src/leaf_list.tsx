@@ -1,13 +1,16 @@
 /** Key ranges as a list with search: what the picture shows, for the keyboard. Only rows that are seen are drawn. */
 import { type Signal, useSignal } from "@preact/signals";
-import { useEffect, useId, useMemo, useRef } from "preact/hooks";
-import { bytes, count, plural } from "./format";
+import { useEffect, useId, useMemo } from "preact/hooks";
+import { bytes, plural, times } from "./format";
 import { HEAT_LABELS, type Heat, listed } from "./keyspace_layout";
 import "./leaf_list.css";
+import { rowFor, useListWindow } from "./list_window";
 import type { KeySpaceAnswer } from "./protocol";
+import { SearchField, Segments } from "./states";
 
 const ROW = 28;
 const HEIGHT = 224;
+const ORDERS = [{ value: "keys", title: "Key order" }, { value: "rows", title: "Most rows" }];
 
 interface LeafListParts {
   leaves: KeySpaceAnswer["leaves"];
@@ -21,105 +24,61 @@ interface LeafListParts {
 export function LeafList({ leaves, heats, usual, chosen, onChoose, onOpen }: LeafListParts) {
   const search = useSignal("");
   const byRows = useSignal(false);
-  const top = useSignal(0);
-  const box = useRef<HTMLDivElement>(null);
   const id = useId();
   const rows = useMemo(() => listed(leaves, search.value, byRows.value), [leaves, search.value, byRows.value]);
   const most = useMemo(() => leaves.rows.reduce((sum, each) => Math.max(sum, each), 1), [leaves]);
   const at = rows.indexOf(chosen.value);
+  const { box, first, end, page, onScroll, reveal } = useListWindow(rows.length, ROW);
   useEffect(() => {
-    const list = box.current;
-    if (list === null || at === -1) return;
-    const y = at * ROW;
-    if (y < list.scrollTop) list.scrollTop = y;
-    else if (y + ROW > list.scrollTop + HEIGHT) list.scrollTop = y + ROW - HEIGHT;
+    if (at !== -1) reveal(at);
   }, [at, rows]);
   const onKey = (event: KeyboardEvent): void => {
-    const page = Math.floor(HEIGHT / ROW) - 1;
-    const moves: Record<string, number> = {
-      ArrowDown: at + 1,
-      ArrowUp: Math.max(0, at - 1),
-      PageDown: at + page,
-      PageUp: at - page,
-      Home: 0,
-      End: rows.length - 1,
-    };
-    const next = moves[event.key];
+    const next = rowFor(event.key, at, rows.length, page);
     if (event.key === "Enter" && at !== -1) onOpen(chosen.peek());
-    else if (next !== undefined && rows.length > 0) onChoose(rows[Math.max(0, Math.min(rows.length - 1, next))]!);
+    else if (next !== null) onChoose(rows[next]!);
     else return;
     event.preventDefault();
     event.stopPropagation();
   };
-  const first = Math.max(0, Math.floor(top.value / ROW) - 4);
-  const shown = rows.slice(first, first + Math.ceil(HEIGHT / ROW) + 8);
+  const shown = rows.slice(first, end);
   return (
     <section class="sx-leaves" aria-label="Key ranges">
       <div class="sx-leaves-top">
         <h3 class="sx-leaves-title">Key ranges</h3>
-        <input
-          class="sx-leaves-search"
-          type="search"
-          aria-label="Search key ranges"
-          placeholder="Search key ranges"
-          value={search.value}
-          onInput={(event) => (search.value = event.currentTarget.value)}
+        <SearchField label="Search key ranges" value={search.value} onText={(text) => (search.value = text)} />
+        <Segments
+          label="Order of key ranges" options={ORDERS} value={byRows.value ? "rows" : "keys"}
+          onChoose={(order) => (byRows.value = order === "rows")}
         />
-        <div class="sx-segments" role="group" aria-label="Order of key ranges">
-          <button type="button" class="sx-segment" aria-pressed={!byRows.value} onClick={() => (byRows.value = false)}>
-            Key order
-          </button>
-          <button type="button" class="sx-segment" aria-pressed={byRows.value} onClick={() => (byRows.value = true)}>
-            Most rows
-          </button>
-        </div>
-        <span class="sx-muted" role="status">
-          {search.value ? plural(rows.length, "range") : ""}
-        </span>
+        <span class="sx-muted" role="status">{search.value ? plural(rows.length, "range") : ""}</span>
       </div>
       <div
-        ref={box}
-        class="sx-leaves-list"
-        role="listbox"
-        tabindex={0}
-        aria-label="Key ranges"
-        aria-activedescendant={at >= first && at < first + shown.length ? `${id}-${at}` : undefined}
-        data-lm-suppress-shortcuts="true"
-        style={{ height: `${Math.min(HEIGHT, Math.max(1, rows.length) * ROW + 2)}px` }}
-        onScroll={(event) => (top.value = event.currentTarget.scrollTop)}
+        ref={box} class="sx-leaves-list" role="listbox" tabindex={0} aria-label="Key ranges"
+        aria-activedescendant={at >= first && at < end ? `${id}-${at}` : undefined} data-lm-suppress-shortcuts="true"
+        style={{ height: `${Math.min(HEIGHT, Math.max(1, rows.length) * ROW + 2)}px` }} onScroll={onScroll}
         onKeyDown={onKey}
       >
         <div class="sx-leaves-all" role="presentation" style={{ height: `${rows.length * ROW}px` }}>
           {shown.map((leaf, index) => (
             <div
-              key={leaf}
-              id={`${id}-${first + index}`}
-              class="sx-leaf"
-              role="option"
-              aria-selected={leaf === chosen.value}
-              aria-setsize={rows.length}
-              aria-posinset={first + index + 1}
-              style={{ top: `${(first + index) * ROW}px` }}
-              title="Double-click, or Enter, to see its rows"
-              onClick={() => onChoose(leaf)}
-              onDblClick={() => onOpen(leaf)}
+              key={leaf} id={`${id}-${first + index}`} class="sx-leaf" role="option"
+              aria-selected={leaf === chosen.value} aria-setsize={rows.length} aria-posinset={first + index + 1}
+              style={{ top: `${(first + index) * ROW}px` }} title="Double-click, or Enter, to see its rows"
+              onClick={() => onChoose(leaf)} onDblClick={() => onOpen(leaf)}
             >
-              <span class="sx-leaf-range sx-cut" title={leaves.range[leaf]}>
-                {leaves.range[leaf]}
-              </span>
+              <span class="sx-leaf-range sx-cut" title={leaves.range[leaf]}>{leaves.range[leaf]}</span>
               <span class="sx-leaf-heat sx-muted">
                 {heats[leaf] === "hot" || heats[leaf] === "empty" ? word(heats[leaf]!) : ""}
               </span>
               <span class="sx-leaf-bar" aria-hidden="true">
                 <span
                   class={`sx-leaf-fill sx-ink-${heats[leaf]}`}
-                  style={{ width: `${(100 * leaves.rows[leaf]!) / most}%` }}
-                  title={HEAT_LABELS[heats[leaf]!]}
+                  style={{ width: `${(100 * leaves.rows[leaf]!) / most}%` }} title={HEAT_LABELS[heats[leaf]!]}
                 />
               </span>
               <span class="sx-leaf-number">{plural(leaves.rows[leaf]!, "row")}</span>
               <span class="sx-leaf-times sx-muted">
-                {usual > 0 && leaves.rows[leaf]! > 0 ? `${times(leaves.rows[leaf]! / usual)}×` : ""}
+                {usual > 0 && leaves.rows[leaf]! > 0 ? times(leaves.rows[leaf]! / usual) : ""}
               </span>
               <span class="sx-leaf-number sx-leaf-files">{plural(leaves.files[leaf]!, "file")}</span>
               <span class="sx-leaf-number sx-leaf-size">{bytes(leaves.bytes[leaf]!)}</span>
@@ -130,10 +89,6 @@ export function LeafList({ leaves, heats, usual, chosen, onChoose, onOpen }: Lea
       </div>
     </section>
   );
-}
-
-function times(value: number): string {
-  return value >= 9.95 ? count(Math.round(value)) : value.toFixed(1);
 }
 
 function word(heat: Heat): string {

@@ -3,14 +3,9 @@ import { useSignal } from "@preact/signals";
 import type { RefObject } from "preact";
 import { useLayoutEffect } from "preact/hooks";
 
-export interface Size {
-  width: number;
-  height: number;
-}
-
 /** Pixels; 0 before the first layout. Reads a signal: the component is drawn again when it changes. */
-export function useSize(element: RefObject<HTMLElement | null>): Size {
-  const size = useSignal<Size>({ width: 0, height: 0 });
+export function useSize(element: RefObject<HTMLElement | null>): { width: number; height: number } {
+  const size = useSignal({ width: 0, height: 0 });
   useLayoutEffect(() => {
     const watched = element.current;
     if (watched === null) return;
@@ -25,9 +20,4 @@ export function useSize(element: RefObject<HTMLElement | null>): Size {
     return () => observer.disconnect();
   }, []);
   return size.value;
-}
-
-/** As `useSize`, the width only. */
-export function useWidth(element: RefObject<HTMLElement | null>): number {
-  return useSize(element).width;
 }

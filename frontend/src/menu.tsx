@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { Icon, type IconName } from "./icons";
 import "./menu.css";
+import { usePressOutside } from "./popover";
 
 export interface Action {
   text: string;
@@ -19,14 +20,9 @@ export function Menu(parts: { label: string; actions: Action[]; class?: string; 
   const button = useRef<HTMLButtonElement>(null);
   const id = useId();
   useEffect(() => {
-    if (!isOpen) return undefined;
-    items(box.current)[0]?.focus();
-    const onDown = (event: PointerEvent): void => {
-      if (!event.composedPath().includes(box.current as EventTarget)) setOpen(false);
-    };
-    document.addEventListener("pointerdown", onDown, true);
-    return () => document.removeEventListener("pointerdown", onDown, true);
+    if (isOpen) items(box.current)[0]?.focus();
   }, [isOpen]);
+  usePressOutside(box, isOpen, () => setOpen(false));
   const close = (): void => {
     setOpen(false);
     button.current?.focus();
@@ -49,28 +45,18 @@ export function Menu(parts: { label: string; actions: Action[]; class?: string; 
   return (
     <div class={`sx-menu ${parts.class ?? ""}`} ref={box} onKeyDown={onKeyDown}>
       <button
-        ref={button}
-        type="button"
-        class="sx-menu-button"
-        aria-label={parts.label}
-        aria-haspopup="menu"
-        aria-expanded={isOpen}
-        aria-controls={isOpen ? id : undefined}
-        title={parts.label}
+        ref={button} type="button" class="sx-menu-button" aria-label={parts.label} aria-haspopup="menu"
+        aria-expanded={isOpen} aria-controls={isOpen ? id : undefined} title={parts.label}
         onClick={() => setOpen(!isOpen)}
       >
         {parts.children}
       </button>
       {isOpen && (
-        <div class="sx-menu-list" role="menu" id={id} aria-label={parts.label}>
+        <div class="sx-menu-list sx-raised" role="menu" id={id} aria-label={parts.label}>
           {parts.actions.map((action) => (
             <button
-              key={action.text}
-              type="button"
-              role="menuitem"
-              tabIndex={-1}
-              class={`sx-menu-item${action.danger ? " sx-menu-danger" : ""}`}
-              aria-disabled={action.disabled === true}
+              key={action.text} type="button" role="menuitem" tabIndex={-1}
+              class={`sx-menu-item${action.danger ? " sx-menu-danger" : ""}`} aria-disabled={action.disabled === true}
               title={action.disabled ? action.note : undefined}
               onClick={() => {
                 if (action.disabled) return;

@@ -19,11 +19,7 @@ export function MiniBars({ label, bars, width = 160, height = 40 }: MiniBarsPart
   const tall = (value: number): number => (value === 0 ? 0 : Math.max(LEAST, ((height - 2) * value) / most));
   return (
     <svg
-      class="sx-mini"
-      role="img"
-      aria-label={label}
-      viewBox={`0 0 ${width} ${height}`}
-      preserveAspectRatio="none"
+      class="sx-mini" role="img" aria-label={label} viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none"
       height={height}
     >
       {bars.map((each, index) => (
@@ -31,19 +27,12 @@ export function MiniBars({ label, bars, width = 160, height = 40 }: MiniBarsPart
           <title>{said(each)}</title>
           <rect class="sx-mini-hit" x={index * step} y={0} width={step} height={height} />
           <rect
-            class="sx-mini-bar"
-            x={index * step}
-            y={height - tall(each.value)}
-            width={step - gap}
+            class="sx-mini-bar" x={index * step} y={height - tall(each.value)} width={step - gap}
             height={tall(each.value)}
           />
           {each.before !== undefined && each.before > 0 && (
             <rect
-              class="sx-mini-before"
-              x={index * step}
-              y={height - tall(each.before)}
-              width={step - gap}
-              height={1.5}
+              class="sx-mini-before" x={index * step} y={height - tall(each.before)} width={step - gap} height={1.5}
             />
           )}
         </g>

@@ -2,14 +2,16 @@
 import { batch, type Signal, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo } from "preact/hooks";
 import { bytes, plural } from "./format";
-import { RequestError, Superseded } from "./kernel";
+import { failureOf } from "./kernel";
 import * as layout from "./keyspace_layout";
 import { Legend, type Space, Strip, ZOOM } from "./keyspace_picture";
 import { LeafList } from "./leaf_list";
 import "./partitions.css";
 import type { Failure as Reason, KeySpaceAnswer } from "./protocol";
-import { Button, Chip, Empty, Failure, Skeleton } from "./states";
+import { Button, Chip, Empty, Failure, Segments, Skeleton } from "./states";
 import { type Loaded, NOTHING, type Store } from "./store";
+
+const WIDTHS = [{ value: "rows", title: "By rows" }, { value: "equal", title: "Equal" }];
 
 export function PartitionsTab({ store }: { store: Store }) {
   const loaded = useSignal<Loaded<KeySpaceAnswer>>(NOTHING);
@@ -18,7 +20,7 @@ export function PartitionsTab({ store }: { store: Store }) {
   useEffect(ask, [table, version]);
   const { value, loading, failure } = loaded.value;
   useEffect(() => {
-    if (value) store.footer.value = { line: value.line, source: "", seconds: null };
+    if (value) store.say(value.line);
   }, [value]);
   return (
     <div class={`sx-partitions${loading && value ? " sx-partitions-old" : ""}`} aria-busy={loading}>
@@ -75,8 +77,7 @@ function KeySpace({ store, answer }: { store: Store; answer: KeySpaceAnswer }) {
         store.tab.value = "rows";
       });
     } catch (error) {
-      if (error instanceof RequestError) failure.value = error.failure;
-      else if (!(error instanceof Superseded)) throw error;
+      failure.value = failureOf(error);
     }
   };
   return (
@@ -84,23 +85,12 @@ function KeySpace({ store, answer }: { store: Store; answer: KeySpaceAnswer }) {
       <Summary space={space} equal={equal} view={view} onZoom={zoom} />
       {failure.value && <Failure failure={failure.value} />}
       <Strip
-        space={space}
-        view={view}
-        chosen={chosen}
-        hovered={hovered}
-        crowd={crowd}
-        dark={store.dark.value}
-        onZoom={zoom}
-        onChoose={choose}
-        onOpen={(leaf) => void open(leaf)}
+        space={space} view={view} chosen={chosen} hovered={hovered} crowd={crowd} dark={store.dark.value} onZoom={zoom}
+        onChoose={choose} onOpen={(leaf) => void open(leaf)}
       />
       <Legend space={space} crowd={crowd.value} />
       <LeafList
-        leaves={answer.leaves}
-        heats={heats}
-        usual={usual}
-        chosen={chosen}
-        onChoose={choose}
+        leaves={answer.leaves} heats={heats} usual={usual} chosen={chosen} onChoose={choose}
         onOpen={(leaf) => void open(leaf)}
       />
     </>
@@ -143,22 +133,15 @@ function Summary({ space, equal, view, onZoom }: SummaryParts) {
         <Chip title="Garbage collection removes them">{plural(answer.unreferenced, "unreferenced file")}</Chip>
       )}
       <span class="sx-keyspace-space" />
-      <div class="sx-segments" role="group" aria-label="Width of a partition">
-        <button type="button" class="sx-segment" aria-pressed={!equal.value} onClick={() => (equal.value = false)}>
-          By rows
-        </button>
-        <button type="button" class="sx-segment" aria-pressed={equal.value} onClick={() => (equal.value = true)}>
-          Equal
-        </button>
-      </div>
+      <Segments
+        label="Width of a partition" options={WIDTHS} value={equal.value ? "equal" : "rows"}
+        onChoose={(width) => (equal.value = width === "equal")}
+      />
       <div class="sx-keyspace-zoom" role="group" aria-label="Zoom">
         <Button icon="minus" aria-label="Zoom out" disabled={isWhole} onClick={() => onZoom(1 / ZOOM)} />
         <Button icon="plus" aria-label="Zoom in" onClick={() => onZoom(ZOOM)} />
         <Button
-          icon="fit"
-          aria-label="Show all of key space"
-          disabled={isWhole}
-          onClick={() => (view.value = layout.WHOLE)}
+          icon="fit" aria-label="Show all of key space" disabled={isWhole} onClick={() => (view.value = layout.WHOLE)}
         />
       </div>
     </div>

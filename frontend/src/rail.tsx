@@ -1,19 +1,18 @@
 /** The rail on the left: tables with search, size, growth and what is due; in a narrow page behind a button. */
 import { signal } from "@preact/signals";
-import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useMemo, useState } from "preact/hooks";
 import { bytes, count, plural, px, short } from "./format";
-import { HEIGHT } from "./height";
 import { Icon } from "./icons";
-import { RequestError, Superseded } from "./kernel";
-import { useSize } from "./measured";
+import { failureOf } from "./kernel";
+import { rowFor, useListWindow } from "./list_window";
+import { PopoverButton } from "./popover";
 import type { Failure as Reason, Found, TableDetails } from "./protocol";
 import "./rail.css";
-import { dueText, inView, type Listed, listed, missing, scrollFor, sparkPath } from "./rail_list";
-import { Button, Chip, Empty, Failure, Skeleton } from "./states";
+import { dueText, type Listed, listed, missing, sparkPath } from "./rail_list";
+import { Button, Chip, Empty, Failure, SearchField, Skeleton } from "./states";
 import type { Store } from "./store";
 
 const ROW = 52;
-const MORE = 4; // rows above and below those in view
 const PAUSE = 200; // milliseconds without a key before the kernel searches
 const SCROLL_PAUSE = 60;
 const SPARK = { width: 32, height: 18 };
@@ -67,8 +66,8 @@ class Known {
     try {
       keep((await this.store.kernel.ask("details", { names }, { onPart: ({ tables }) => keep(tables) })).tables);
     } catch (error) {
-      if (error instanceof RequestError) keep(names.map((name) => unread(name, error.failure)));
-      else if (!(error instanceof Superseded)) throw error;
+      const failure = failureOf(error);
+      if (failure) keep(names.map((name) => unread(name, failure)));
     } finally {
       if (this.asking === asking) this.asking = new Set();
     }
@@ -82,8 +81,7 @@ class Known {
       keep(await this.store.kernel.ask("search", { text }, { onPart: keep }));
       this.failure.value = null;
     } catch (error) {
-      if (error instanceof RequestError) this.failure.value = error.failure;
-      else if (!(error instanceof Superseded)) throw error;
+      this.failure.value = failureOf(error);
     }
   }
 }
@@ -93,57 +91,25 @@ function unread(name: string, { message, hint }: Reason): TableDetails {
 }
 
 export function Rail({ store }: { store: Store }) {
-  return (
-    <nav class="sx-rail" aria-label="Warehouse">
-      <TableList store={store} onChosen={() => undefined} />
-    </nav>
-  );
+  return <nav class="sx-rail" aria-label="Warehouse"><TableList store={store} onChosen={() => undefined} /></nav>;
 }
 
 /** The name of the table as a button, which opens the rail over the page. */
 export function TablePicker({ store }: { store: Store }) {
-  const [isOpen, setOpen] = useState(false);
-  const box = useRef<HTMLDivElement>(null);
-  const button = useRef<HTMLButtonElement>(null);
-  useEffect(() => {
-    if (!isOpen) return undefined;
-    box.current?.querySelector<HTMLElement>("input")?.focus();
-    const onDown = (event: PointerEvent): void => {
-      if (!event.composedPath().includes(box.current as EventTarget)) setOpen(false);
-    };
-    document.addEventListener("pointerdown", onDown, true);
-    return () => document.removeEventListener("pointerdown", onDown, true);
-  }, [isOpen]);
-  const close = (): void => {
-    setOpen(false);
-    button.current?.focus();
-  };
+  const face = (
+    <>
+      <span class="sx-cut">{store.table.value}</span>
+      <Icon name="down" />
+    </>
+  );
   return (
-    <div
-      class="sx-picker"
-      ref={box}
-      onKeyDown={(event) => {
-        if (event.key !== "Escape" || !isOpen) return;
-        event.preventDefault();
-        close();
-      }}
-    >
-      <button
-        ref={button}
-        type="button"
-        class="sx-picker-button"
-        aria-expanded={isOpen}
-        aria-label={`Table ${store.table.value}: choose another`}
-        onClick={() => setOpen(!isOpen)}
+    <div class="sx-picker">
+      <PopoverButton
+        class="sx-picker-button" aria-label={`Table ${store.table.value}: choose another`}
+        label="Tables of the warehouse" panel="sx-picker-list" face={face}
       >
-        <span class="sx-cut">{store.table.value}</span>
-        <Icon name="down" />
-      </button>
-      {isOpen && (
-        <div class="sx-picker-list">
-          <TableList store={store} onChosen={close} />
-        </div>
-      )}
+        {(close) => <TableList store={store} onChosen={close} />}
+      </PopoverButton>
     </div>
   );
 }
@@ -152,9 +118,6 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
   const known = useMemo(() => new Known(store), [store]);
   const [text, setText] = useState("");
   const [active, setActive] = useState(-1);
-  const [top, setTop] = useState(0);
-  const list = useRef<HTMLDivElement>(null);
-  const { height } = useSize(list);
   const id = useId();
   const names = store.names.value;
   const failure = known.failure.value ?? store.unlisted.value;
@@ -162,8 +125,8 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
   const rows = useMemo(() => listed(names, text, found), [names, text, found]);
   const chosen = rows.findIndex((each) => each.name === store.table.value);
   const at = Math.min(active < 0 ? chosen : active, rows.length - 1);
-  const [first, last] = inView(top, height || HEIGHT.first, ROW, rows.length, MORE);
-  const shown = rows.slice(first, last);
+  const { box, height, first, end, page, onScroll, reveal } = useListWindow(rows.length, ROW);
+  const shown = rows.slice(first, end);
   const details = known.details.value;
 
   useEffect(() => () => known.end(), [known]);
@@ -171,7 +134,7 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
   useEffect(() => known.show(shown.map((each) => each.name)));
   useEffect(() => {
     // The table that is shown is in view when the list is drawn for the first time.
-    if (height > 0 && chosen >= 0) scrollTo(list.current, chosen, height);
+    if (height > 0 && chosen >= 0) reveal(chosen);
   }, [height > 0]);
 
   const choose = (index: number): void => {
@@ -182,79 +145,49 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
     onChosen();
   };
   const onKeyDown = (event: KeyboardEvent): void => {
-    const page = Math.max(1, Math.floor(height / ROW) - 1);
-    const steps: Record<string, number> = {
-      ArrowDown: at + 1,
-      ArrowUp: at - 1,
-      PageDown: at + page,
-      PageUp: at - page,
-      ...(event.currentTarget instanceof HTMLInputElement ? {} : { Home: 0, End: rows.length - 1 }),
-    };
-    const to = steps[event.key];
-    if (event.key === "Enter" || (event.key === " " && event.currentTarget === list.current)) {
-      event.preventDefault();
-      choose(Math.max(0, text && active < 0 ? 0 : at));
-    } else if (to !== undefined && rows.length > 0) {
-      event.preventDefault();
-      const index = Math.max(0, Math.min(rows.length - 1, to));
-      setActive(index);
-      scrollTo(list.current, index, height);
-    }
+    const isTyping = event.currentTarget instanceof HTMLInputElement;
+    const to = isTyping && /Home|End/.test(event.key) ? null : rowFor(event.key, at, rows.length, page);
+    if (event.key === "Enter" || (event.key === " " && !isTyping)) choose(Math.max(0, text && active < 0 ? 0 : at));
+    else if (to !== null) {
+      setActive(to);
+      reveal(to);
+    } else return;
+    event.preventDefault();
   };
   return (
     <>
       <div class="sx-rail-head">
-        <label class="sx-rail-search">
+        <label class="sx-search">
           <Icon name="search" />
-          <input
-            type="search"
-            placeholder="Find tables"
-            title="By name, column, key or comment"
-            aria-label="Find tables by name, column or comment"
-            aria-controls={`${id}-list`}
-            value={text}
-            onInput={(event) => {
-              const typed = event.currentTarget.value;
+          <SearchField
+            label="Find tables by name, column or comment" placeholder="Find tables"
+            title="By name, column, key or comment" aria-controls={`${id}-list`} value={text}
+            onText={(typed) => {
               setText(typed);
               setActive(typed ? 0 : -1);
-              scrollTo(list.current, 0, height);
+              reveal(0);
               known.search(typed);
             }}
             onKeyDown={onKeyDown}
           />
         </label>
         <Button
-          look="quiet"
-          icon="refresh"
-          aria-label="Refresh"
-          title="Look for new tables and versions"
+          look="quiet" icon="refresh" aria-label="Refresh" title="Look for new tables and versions"
           onClick={() => void store.refresh()}
         />
       </div>
       {failure && <Failure failure={failure} onRetry={() => void store.refresh()} />}
       <div
-        class="sx-rail-list"
-        ref={list}
-        id={`${id}-list`}
-        role="listbox"
-        aria-label="Tables"
-        tabIndex={0}
-        aria-activedescendant={at >= first && at < last ? `${id}-${at}` : undefined}
-        onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+        class="sx-rail-list" ref={box} id={`${id}-list`} role="listbox" aria-label="Tables" tabIndex={0}
+        aria-activedescendant={at >= first && at < end ? `${id}-${at}` : undefined} onScroll={onScroll}
         onKeyDown={onKeyDown}
       >
         {!store.listed.value && failure === null && <Waiting />}
         <div class="sx-rail-all" role="presentation" style={{ height: px(rows.length * ROW) }}>
           {shown.map((row, i) => (
             <Row
-              key={row.name}
-              id={`${id}-${first + i}`}
-              row={row}
-              details={details.get(row.name)}
-              index={first + i}
-              of={rows.length}
-              isChosen={row.name === store.table.value}
-              isActive={first + i === at}
+              key={row.name} id={`${id}-${first + i}`} row={row} details={details.get(row.name)} index={first + i}
+              of={rows.length} isChosen={row.name === store.table.value} isActive={first + i === at}
               onChoose={() => choose(first + i)}
             />
           ))}
@@ -287,15 +220,9 @@ function Row({ id, row, details, index, of, isChosen, isActive, onChoose }: RowP
   const due = details?.due ?? [];
   return (
     <div
-      id={id}
-      class={`sx-rail-row${isActive ? " sx-rail-active" : ""}`}
-      style={{ top: px(index * ROW), height: px(ROW) }}
-      role="option"
-      aria-selected={isChosen}
-      aria-setsize={of}
-      aria-posinset={index + 1}
-      title={titleOf(row.name, details)}
-      onClick={onChoose}
+      id={id} class={`sx-rail-row${isActive ? " sx-rail-active" : ""}`}
+      style={{ top: px(index * ROW), height: px(ROW) }} role="option" aria-selected={isChosen} aria-setsize={of}
+      aria-posinset={index + 1} title={titleOf(row.name, details)} onClick={onChoose}
     >
       <span class="sx-rail-line">
         <span class="sx-rail-name sx-cut">{row.name}</span>
@@ -349,8 +276,4 @@ function Spark({ growth }: { growth: readonly number[] }) {
       <path d={sparkPath(growth, width, height)} />
     </svg>
   );
-}
-
-function scrollTo(list: HTMLElement | null, index: number, height: number): void {
-  if (list !== null) list.scrollTop = scrollFor(index, list.scrollTop, height, ROW);
 }

@@ -16,19 +16,6 @@ export function listed(names: readonly string[], text: string, found: readonly F
   return [...byName, ...found.filter((each) => !known.has(each.name))];
 }
 
-/** The first and, not included, the last row in view, with some more on both sides. */
-export function inView(top: number, height: number, row: number, count: number, more: number): [number, number] {
-  const first = Math.max(0, Math.floor(top / row) - more);
-  return [Math.min(first, count), Math.min(count, Math.ceil((top + height) / row) + more)];
-}
-
-/** Where to scroll so that a row is in view; the same place when it is. */
-export function scrollFor(index: number, top: number, height: number, row: number): number {
-  if (index * row < top) return index * row;
-  if ((index + 1) * row > top + height) return (index + 1) * row - height;
-  return top;
-}
-
 /** The points of a spark line of rows, from the lower left to the right; empty for fewer than two. */
 export function sparkPath(growth: readonly number[], width: number, height: number): string {
   if (growth.length < 2) return "";

@@ -6,13 +6,13 @@ import { count, plural } from "./format";
 import { ColumnsButton } from "./grid/columns_menu";
 import { Grid } from "./grid/grid";
 import { GridSkeleton } from "./grid/grid_parts";
-import { Popover } from "./grid/popover";
 import { Icon } from "./icons";
-import { RequestError, Superseded } from "./kernel";
+import { failureOf } from "./kernel";
+import { PopoverButton } from "./popover";
 import type { Failure as Reason } from "./protocol";
 import "./rows.css";
 import { RowsModel } from "./rows_model";
-import { Button, Copy, Empty, Failure } from "./states";
+import { Button, Copy, Empty, Failure, SearchField } from "./states";
 import { NO_QUERY, type Store } from "./store";
 
 const TYPING = 300; // ms after the last key, before a search begins
@@ -30,11 +30,7 @@ export function RowsTab({ store }: { store: Store }) {
   const source = model.source.value;
   const failure = store.schema.value.failure;
   if (failure !== null && source === null) {
-    return (
-      <div class="sx-rows">
-        <Failure failure={failure} />
-      </div>
-    );
+    return <div class="sx-rows"><Failure failure={failure} /></div>;
   }
   return (
     <div class="sx-rows">
@@ -46,16 +42,10 @@ export function RowsTab({ store }: { store: Store }) {
         <ColumnsButton columns={model.columns.value} layout={model.layout} />
         <Carry store={store} model={model} />
       </div>
-      {source === null ? (
-        <GridSkeleton />
-      ) : (
+      {source === null ? <GridSkeleton /> : (
         <Grid
-          source={source}
-          label={`Rows of ${store.table.value}`}
-          headers={model.headers}
-          sorting={model.sorting.value}
-          layout={model.layout}
-          empty={<NoRows store={store} model={model} />}
+          source={source} label={`Rows of ${store.table.value}`} headers={model.headers} sorting={model.sorting.value}
+          layout={model.layout} empty={<NoRows store={store} model={model} />}
           onShown={(first, end, total) => (seen.value = { first, end, total })}
         />
       )}
@@ -87,17 +77,11 @@ function Search({ store, model }: { store: Store; model: RowsModel }) {
     event.stopPropagation();
   };
   return (
-    <label class="sx-rows-search">
+    <label class="sx-search">
       <Icon name="search" />
-      <input
-        class="sx-field"
-        type="search"
-        aria-label="Search the text columns"
-        placeholder="Search text columns"
-        spellcheck={false}
-        value={text.value}
-        onInput={(event) => {
-          const { value } = event.currentTarget;
+      <SearchField
+        label="Search the text columns" placeholder="Search text columns" value={text.value}
+        onText={(value) => {
           text.value = value;
           stop();
           timer.current = setTimeout(() => apply(value), TYPING);
@@ -112,9 +96,7 @@ function Search({ store, model }: { store: Store; model: RowsModel }) {
 function Chips({ store, model }: { store: Store; model: RowsModel }) {
   const query = store.query.value;
   const headers = model.shown.value;
-  if (!isFiltered(query)) {
-    return <div class="sx-rows-chips sx-muted sx-cut">Brush or click bars to filter</div>;
-  }
+  if (!isFiltered(query)) return <div class="sx-rows-chips" />;
   const chips = query.filters.map((each) => {
     const { column, condition } = chipText(each, headers[each.column] ?? null);
     return { name: column, condition, remove: () => model.setQuery(withoutFilter(store.query.peek(), each)) };
@@ -152,9 +134,7 @@ function Shown({ seen, brushed, all }: { seen: Seen; brushed: number | null; all
   const of = total === null ? `${count(end)}+` : count(total);
   return (
     <div class="sx-rows-shown">
-      {brushed !== null ? (
-        <strong>{plural(brushed, "row")}</strong>
-      ) : end > first ? (
+      {brushed !== null ? <strong>{plural(brushed, "row")}</strong> : end > first ? (
         <>
           Rows {count(first + 1)}–{count(end)} of <strong>{of}</strong>
         </>
@@ -168,11 +148,7 @@ function Shown({ seen, brushed, all }: { seen: Seen; brushed: number | null; all
 
 /** The filter as SQL. */
 function Where({ where }: { where: string }) {
-  return (
-    <code class="sx-rows-where sx-cut sx-muted" title={where}>
-      {where && `WHERE ${where}`}
-    </code>
-  );
+  return <code class="sx-rows-where sx-cut sx-muted" title={where}>{where && `WHERE ${where}`}</code>;
 }
 
 /** Where the rows can be carried to. */
@@ -184,47 +160,22 @@ function Carry({ store, model }: { store: Store; model: RowsModel }) {
   };
   return (
     <div class="sx-rows-carry">
-      <Button look="quiet" disabled={answer === null} onClick={open}>
-        Open in SQL
-      </Button>
+      <Button look="quiet" disabled={answer === null} onClick={open}>Open in SQL</Button>
       <Copy text={answer?.scan ?? ""} label="Copy as scan" look="quiet" />
-      {store.start.canKeep && <Keep store={store} />}
-    </div>
-  );
-}
-
-/** Put the rows into a variable. */
-function Keep({ store }: { store: Store }) {
-  const isOpen = useSignal(false);
-  const opener = useRef<HTMLButtonElement>(null);
-  return (
-    <div class="sx-anchor">
-      <Button
-        look="quiet"
-        innerRef={opener}
-        aria-haspopup="dialog"
-        aria-expanded={isOpen.value}
-        onClick={() => (isOpen.value = !isOpen.value)}
-      >
-        Keep as DataFrame…
-      </Button>
-      {isOpen.value && (
-        <Popover
-          label="Keep as DataFrame"
-          class="sx-rows-keep"
-          opener={opener.current}
-          onClose={(refocus) => {
-            isOpen.value = false;
-            if (refocus) opener.current?.focus();
-          }}
-        >
-          <KeepForm store={store} />
-        </Popover>
+      {store.start.canKeep && (
+        <div class="sx-anchor">
+          <PopoverButton
+            class="sx-button sx-button-quiet" label="Keep as DataFrame" panel="sx-rows-keep" face="Keep as DataFrame…"
+          >
+            {() => <KeepForm store={store} />}
+          </PopoverButton>
+        </div>
       )}
     </div>
   );
 }
 
+/** Puts the rows into a variable. */
 function KeepForm({ store }: { store: Store }) {
   const variable = useSignal("df");
   const done = useSignal("");
@@ -241,9 +192,7 @@ function KeepForm({ store }: { store: Store }) {
       done.value = answer.sentence;
       store.footer.value = { ...store.footer.value, line: answer.line };
     } catch (error) {
-      if (error instanceof Superseded) return;
-      if (!(error instanceof RequestError)) throw error;
-      failure.value = error.failure;
+      failure.value = failureOf(error);
     } finally {
       isBusy.value = false;
     }
@@ -253,24 +202,14 @@ function KeepForm({ store }: { store: Store }) {
       <label>
         <span>Variable</span>
         <input
-          class="sx-field"
-          type="text"
-          spellcheck={false}
-          autocomplete="off"
-          required
-          pattern="[A-Za-z_]\w*"
-          title="The name of a Python variable"
-          value={variable.value}
+          class="sx-field" type="text" spellcheck={false} autocomplete="off" required pattern="[A-Za-z_]\w*"
+          title="The name of a Python variable" value={variable.value}
           onInput={(event) => (variable.value = event.currentTarget.value)}
         />
       </label>
-      <Button look="primary" type="submit" disabled={isBusy.value}>
-        Keep
-      </Button>
+      <Button look="primary" type="submit" disabled={isBusy.value}>Keep</Button>
       {failure.value && <Failure failure={failure.value} />}
-      <p class="sx-rows-kept sx-muted" role="status">
-        {done.value || `${countOf(store)} as a pandas DataFrame`}
-      </p>
+      <p class="sx-rows-kept sx-muted" role="status">{done.value || `${countOf(store)} as a pandas DataFrame`}</p>
     </form>
   );
 }
@@ -283,7 +222,7 @@ function countOf(store: Store): string {
 
 function NoRows({ store, model }: { store: Store; model: RowsModel }) {
   if (!isFiltered(store.query.value)) {
-    return <Empty title={`${store.table.value} has no rows`}>Nothing was written up to this version.</Empty>;
+    return <Empty title={`${store.table.value} has no rows`}>No rows up to this snapshot.</Empty>;
   }
   const clear = (): void => model.setQuery({ ...NO_QUERY, sorts: store.query.peek().sorts });
   return (

@@ -1,21 +1,11 @@
 /** What the Rows tab knows: rows as a source of the grid, headers, and the counts while bars are brushed. */
 import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/signals";
 import {
-  type Bars,
-  barsOf,
-  brushed,
-  cubeRows,
-  isFiltered,
-  ordered,
-  sortedBy,
-  textOf,
-  withBars,
-  withoutBars,
-  withText,
+  type Bars, barsOf, brushed, cubeRows, isFiltered, ordered, sortedBy, textOf, withBars, withoutBars, withText,
 } from "./filters";
 import { chunksOf, keysFirst, namesOf, type ColumnLayout, OWN_LAYOUT } from "./grid/columns";
 import type { Block, BlockRequest, GridColumn, GridHeaders, GridSource, GridSorts } from "./grid/source";
-import { RequestError, Superseded } from "./kernel";
+import { failureOf } from "./kernel";
 import type { CubeAnswer, Header, Query, RowsAnswer, Tree } from "./protocol";
 import type { Footer, Store } from "./store";
 
@@ -236,7 +226,7 @@ export class RowsModel {
       const answer = await this.store.kernel.ask("cube", { table, version, query, column, columns });
       this.cube.value = { of, answer };
     } catch (error) {
-      ifRefused(error); // the rows and headers that follow say what is wrong
+      failureOf(error); // the rows and headers that follow say what is wrong
     }
   }
 
@@ -281,11 +271,11 @@ export class RowsModel {
       });
       this.refused = answer.unread === "" ? "" : `${of} ${this.readAll}`;
     } catch (error) {
-      if (error instanceof Superseded) return;
-      ifRefused(error);
+      const failure = failureOf(error);
+      if (failure === null) return;
       batch(() => {
         this.known.value = { of, headers: {} };
-        this.failure.value = (error as RequestError).failure.message;
+        this.failure.value = failure.message;
         this.brush.value = null;
       });
       this.refused = `${of} ${this.readAll}`;
@@ -311,8 +301,4 @@ function headersKey(subject: Subject): string {
 
 function placeOf({ table, version }: Subject): string {
   return JSON.stringify([table, version]);
-}
-
-function ifRefused(error: unknown): void {
-  if (!(error instanceof RequestError || error instanceof Superseded)) throw error;
 }

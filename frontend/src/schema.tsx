@@ -3,24 +3,24 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { bytes, count, percent, plural } from "./format";
 import { Icon } from "./icons";
-import { useSize } from "./measured";
+import { useListWindow } from "./list_window";
 import { MiniBars } from "./mini_bars";
 import type { Column, Header, HeadersAnswer, SchemaAnswer } from "./protocol";
 import "./schema.css";
-import { Button, Empty, Failure, Skeleton } from "./states";
+import { Button, Empty, Facts, Failure, SearchField, Skeleton } from "./states";
 import { type Loaded, NO_QUERY, NOTHING, type Store } from "./store";
 
-const TOPIC = "headers of the schema";
-const BATCH = 40; // columns whose values are read at once
 const SEARCHED = 12; // from so many columns on there is a search
 const ALL = 200; // of more columns only those that are seen are drawn
 const ROW = 37; // pixels, with the hairline
+const TOPIC = "headers of the schema";
+const BATCH = 40; // columns whose values are read at once
 const SETTLE = 100; // milliseconds without scrolling before values are asked for
 
 export function SchemaTab({ store }: { store: Store }) {
   const { value, loading, failure } = store.schema.value;
   useEffect(() => {
-    if (value) store.footer.value = { line: value.line, source: "", seconds: null };
+    if (value) store.say(value.line);
   }, [value]);
   return (
     <div class="sx-schema" aria-busy={loading}>
@@ -38,28 +38,24 @@ function Columns({ store, schema }: { store: Store; schema: SchemaAnswer }) {
   const columns = schema.columns.filter((each) =>
     `${each.name} ${each.type} ${each.comment}`.toLowerCase().includes(word),
   );
+  const totals: [string, string][] = [
+    ["Columns", count(schema.columns.length)],
+    ["Rows", count(schema.rows)],
+    ["Size", bytes(schema.bytes)],
+    ["Files", count(schema.files)],
+    ["Partitions", count(schema.partitions)],
+  ];
   return (
     <>
       <div class="sx-schema-top">
-        <Totals schema={schema} />
+        <Facts class="sx-totals" facts={totals} />
         <span class="sx-schema-space" />
-        {schema.columns.length >= SEARCHED && (
-          <input
-            class="sx-schema-search"
-            type="search"
-            aria-label="Search columns"
-            placeholder="Search columns"
-            value={search}
-            onInput={(event) => setSearch(event.currentTarget.value)}
-          />
-        )}
+        {schema.columns.length >= SEARCHED && <SearchField label="Search columns" value={search} onText={setSearch} />}
         <ValuesButton values={values} />
       </div>
       {schema.comment && <p class="sx-schema-comment">{schema.comment}</p>}
       {values.failure && <Failure failure={values.failure} onRetry={values.ask} />}
-      {columns.length === 0 ? (
-        <Empty title="No column has this text" icon="search" />
-      ) : (
+      {columns.length === 0 ? <Empty title="No column has this text" icon="search" /> : (
         <ColumnTable schema={schema} columns={columns} values={values} />
       )}
     </>
@@ -73,26 +69,23 @@ interface ColumnTableParts {
 }
 
 function ColumnTable({ schema, columns, values }: ColumnTableParts) {
-  const box = useRef<HTMLDivElement>(null);
-  const top = useSignal(0);
-  const { height } = useSize(box);
+  const seen = useListWindow(columns.length, ROW);
   const isWhole = columns.length <= ALL;
-  const first = isWhole ? 0 : Math.max(0, Math.floor(top.value / ROW) - 8);
-  const end = isWhole ? columns.length : Math.min(columns.length, first + Math.ceil(height / ROW) + 16);
+  const [first, end] = isWhole ? [0, columns.length] : [seen.first, seen.end];
   const shown = columns.slice(first, end);
   const has = {
     defaults: schema.columns.some((each) => each.default !== null),
     comments: schema.columns.some((each) => each.comment !== ""),
   };
   const span = 3 + Number(values.shown) + Number(has.defaults) + Number(has.comments);
-  const seen = shown.map((each) => each.name);
+  const names = shown.map((each) => each.name);
   useEffect(() => {
     if (!values.shown) return undefined;
-    const timer = setTimeout(() => values.need(seen), SETTLE);
+    const timer = setTimeout(() => values.need(names), SETTLE);
     return () => clearTimeout(timer);
-  }, [values.shown, schema, seen.join("\n")]);
+  }, [values.shown, schema, names.join("\n")]);
   return (
-    <div ref={box} class="sx-schema-scroll" onScroll={(event) => (top.value = event.currentTarget.scrollTop)}>
+    <div ref={seen.box} class="sx-schema-scroll" onScroll={seen.onScroll}>
       <table class={`sx-schema-table${isWhole ? "" : " sx-schema-many"}`} aria-rowcount={columns.length + 1}>
         <thead>
           <tr>
@@ -106,9 +99,7 @@ function ColumnTable({ schema, columns, values }: ColumnTableParts) {
         </thead>
         <tbody>
           <Spacer rows={first} span={span} />
-          {shown.map((column) => (
-            <ColumnRow key={column.name} column={column} values={values} has={has} />
-          ))}
+          {shown.map((column) => <ColumnRow key={column.name} column={column} values={values} has={has} />)}
           <Spacer rows={columns.length - end} span={span} />
         </tbody>
       </table>
@@ -120,29 +111,7 @@ function ColumnTable({ schema, columns, values }: ColumnTableParts) {
 function Spacer({ rows, span }: { rows: number; span: number }) {
   if (rows <= 0) return null;
   return (
-    <tr aria-hidden="true">
-      <td class="sx-schema-spacer" colSpan={span} style={{ height: `${rows * ROW}px` }} />
-    </tr>
-  );
-}
-
-function Totals({ schema }: { schema: SchemaAnswer }) {
-  const facts: [string, string][] = [
-    ["Columns", count(schema.columns.length)],
-    ["Rows", count(schema.rows)],
-    ["Size", bytes(schema.bytes)],
-    ["Files", count(schema.files)],
-    ["Partitions", count(schema.partitions)],
-  ];
-  return (
-    <dl class="sx-totals">
-      {facts.map(([name, value]) => (
-        <div key={name}>
-          <dt class="sx-muted">{name}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
-    </dl>
+    <tr aria-hidden="true"><td class="sx-schema-spacer" colSpan={span} style={{ height: `${rows * ROW}px` }} /></tr>
   );
 }
 
@@ -200,9 +169,7 @@ function useValues(store: Store, schema: SchemaAnswer): Values {
 function ValuesButton({ values }: { values: Values }) {
   if (values.shown && values.unread) return <Button onClick={values.readAll}>Read {values.unread}</Button>;
   return (
-    <Button aria-pressed={values.shown} onClick={values.toggle}>
-      {values.shown ? "Hide values" : "Show values"}
-    </Button>
+    <Button aria-pressed={values.shown} onClick={values.toggle}>{values.shown ? "Hide values" : "Show values"}</Button>
   );
 }
 
@@ -223,16 +190,12 @@ function ColumnRow({ column, values, has }: ColumnRowParts) {
           <span class={`sx-schema-key${role === "row key" ? " sx-schema-rowkey" : ""}`} title={ROLES[role]}>
             {role !== "" && <Icon name={role === "row key" ? "key" : "sort"} />}
           </span>
-          <span class="sx-schema-word sx-cut" title={name}>
-            {name}
-          </span>
+          <span class="sx-schema-word sx-cut" title={name}>{name}</span>
           {role !== "" && <span class="sx-muted sx-schema-role">{ROLES[role]}</span>}
         </span>
       </th>
       <td>
-        <code class="sx-schema-type" title={column.type}>
-          {column.type}
-        </code>
+        <code class="sx-schema-type" title={column.type}>{column.type}</code>
       </td>
       {values.shown && (
         <td class="sx-schema-values">
@@ -241,11 +204,7 @@ function ColumnRow({ column, values, has }: ColumnRowParts) {
       )}
       <td class="sx-muted">{column.nullable ? "Allowed" : "Never"}</td>
       {has.defaults && <td>{column.default !== null && <code>{column.default}</code>}</td>}
-      {has.comments && (
-        <td class="sx-schema-text" title={column.comment}>
-          {column.comment}
-        </td>
-      )}
+      {has.comments && <td class="sx-schema-text" title={column.comment}>{column.comment}</td>}
     </tr>
   );
 }
@@ -275,20 +234,7 @@ function Properties({ schema }: { schema: SchemaAnswer }) {
             : `${count(properties.length)} differ from their defaults`}
         </span>
       </summary>
-      {properties.length > 0 && (
-        <dl class="sx-properties">
-          {properties.map(([name, value]) => (
-            <div key={name}>
-              <dt>
-                <code>{name}</code>
-              </dt>
-              <dd>
-                <code>{value}</code>
-              </dd>
-            </div>
-          ))}
-        </dl>
-      )}
+      {properties.length > 0 && <Facts class="sx-properties" facts={properties} />}
     </details>
   );
 }

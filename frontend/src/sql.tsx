@@ -1,6 +1,5 @@
 /** The SQL tab: an editor, the answer in a grid, and a chart of it. */
 import { effect } from "@preact/signals";
-import type { EditorView } from "@codemirror/view";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ChartPicker, ChartView } from "./chart";
 import { plural } from "./format";
@@ -12,13 +11,18 @@ import { PlanCard } from "./plan_card";
 import type { Completion, SqlAnswer } from "./protocol";
 import "./sql.css";
 import { Colors } from "./sql/colors";
-import { goTo, makeEditor, markFailure, setText } from "./sql/editor";
+import { makeEditor, markFailure, setText } from "./sql/editor";
 import { oneLine } from "./sql/past";
-import { defaultStatement, ShownAnswer, type SqlState, sqlState } from "./sql/state";
-import { Button, Copy, Empty, Failure, Skeleton, Status } from "./states";
+import { defaultStatement, type Face, ShownAnswer, type SqlState, sqlState } from "./sql/state";
+import { Button, Empty, Failure, Segments, Skeleton, Status } from "./states";
 import type { Store } from "./store";
 
 const IS_MAC = /Mac|iPhone|iPad/.test(globalThis.navigator?.platform ?? "");
+
+const FACES: { value: Face; title: string }[] = [
+  { value: "table", title: "Table" },
+  { value: "chart", title: "Chart" },
+];
 
 export function SqlTab({ store }: { store: Store }) {
   const state = sqlState(store);
@@ -28,8 +32,8 @@ export function SqlTab({ store }: { store: Store }) {
         const { value } = state.answer.value;
         const shown = state.shown.value;
         const chart = shown?.face.value === "chart" ? shown.chart.value.value : null;
-        if (value?.kind !== "rows") store.footer.value = { line: value?.plan.line ?? "", source: "", seconds: null };
-        else store.footer.value = { line: chart?.line ?? value.line, source: value.source, seconds: value.seconds };
+        if (value?.kind === "rows") store.say(chart?.line ?? value.line, value.source, value.seconds);
+        else store.say(value?.plan.line ?? "");
       }),
     [state],
   );
@@ -45,22 +49,14 @@ export function SqlTab({ store }: { store: Store }) {
 
 function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
   const place = useRef<HTMLDivElement>(null);
-  const view = useRef<EditorView | null>(null);
   useLayoutEffect(() => {
     if (store.statement.peek() === "") store.statement.value = defaultStatement(store.table.peek());
-    const replace = (text: string | null): boolean => {
-      if (text !== null && view.current) setText(view.current, text);
-      return text !== null;
-    };
     const made = makeEditor(place.current!, store.statement.peek(), store.start.keywords, {
       run: () => void state.run(),
-      older: () => replace(state.step(1)),
-      newer: () => replace(state.step(-1)),
       changed: (text) => state.edited(text),
       complete: (text, at) => complete(store, text, at),
       cancelComplete: () => store.kernel.cancel("complete"),
     });
-    view.current = made;
     const ends = [
       effect(() => setText(made, store.statement.value)),
       effect(() => markFailure(made, state.answer.value.failure)),
@@ -70,16 +66,11 @@ function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
       made.destroy();
     };
   }, [store]);
-  const from = state.failure?.place?.from;
   const version = store.version.value;
   return (
     <div class="sx-sql-top">
       <div class="sx-sql-bar">
-        {state.answer.value.loading ? (
-          <Button look="primary" icon="stop" onClick={() => state.stop()}>
-            Stop
-          </Button>
-        ) : (
+        {state.answer.value.loading ? <Button look="primary" icon="stop" onClick={() => state.stop()}>Stop</Button> : (
           <Button look="primary" icon="play" aria-keyshortcuts="Control+Enter" onClick={() => void state.run()}>
             Run <kbd class="sx-sql-key">{IS_MAC ? "⌘⏎" : "Ctrl ⏎"}</kbd>
           </Button>
@@ -87,19 +78,9 @@ function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
         <span class="sx-muted">{version > 0 && `at snapshot ${version}`}</span>
         <span class="sx-sql-space" />
         <Earlier state={state} />
-        <ToCell store={store} state={state} />
       </div>
       <div ref={place} class="sx-sql-editor" data-lm-suppress-shortcuts="true" />
-      {state.failure && (
-        <div class="sx-sql-failure">
-          <Failure failure={state.failure} />
-          {from !== undefined && (
-            <Button look="quiet" onClick={() => view.current && goTo(view.current, from)}>
-              Go to error
-            </Button>
-          )}
-        </div>
-      )}
+      {state.failure && <div class="sx-sql-failure"><Failure failure={state.failure} /></div>}
     </div>
   );
 }
@@ -119,25 +100,12 @@ function Earlier({ state }: { state: SqlState }) {
   if (past.length === 0) return null;
   return (
     <Menu
-      label="Earlier statements (Alt+Up, Alt+Down)"
-      class="sx-sql-earlier"
+      label="Earlier statements" class="sx-sql-earlier"
       actions={past.map((each) => ({ text: oneLine(each), run: () => state.edited(each) }))}
     >
       <Icon name="back" />
       Earlier
     </Menu>
-  );
-}
-
-/** The cell that asks the same: written below, or copied where the notebook takes no cells. */
-function ToCell({ store, state }: { store: Store; state: SqlState }) {
-  const { value } = state.answer.value;
-  const line = value?.kind === "rows" ? value.line : (value?.plan.line ?? "");
-  if (!store.start.canWrite) return <Copy text={line || store.statement.value} label="Copy cell" look="quiet" />;
-  return (
-    <Button look="quiet" icon="insert" disabled={line === ""} onClick={() => void state.write(line)}>
-      To cell
-    </Button>
   );
 }
 
@@ -171,11 +139,7 @@ function Answered(parts: { store: Store; state: SqlState; value: SqlAnswer | nul
     return <AnswerRows shown={shown} version={version === store.version.value ? 0 : version} />;
   }
   if (loading) {
-    return (
-      <div class="sx-sql-skeleton">
-        <Skeleton rows={8} label="The statement runs" />
-      </div>
-    );
+    return <div class="sx-sql-skeleton"><Skeleton rows={8} label="The statement runs" /></div>;
   }
   if (state.failure) return <Empty title="No answer">Correct the statement and run it again.</Empty>;
   const keys = IS_MAC ? "⌘⏎" : "Ctrl+Enter";
@@ -196,25 +160,14 @@ function AnswerRows({ shown, version }: { shown: ShownAnswer; version: number })
   return (
     <>
       <div class="sx-sql-head">
-        <div class="sx-segments" role="group" aria-label="Show the answer as">
-          <button type="button" class="sx-segment" aria-pressed={face === "table"} onClick={() => shown.show("table")}>
-            Table
-          </button>
-          <button type="button" class="sx-segment" aria-pressed={face === "chart"} onClick={() => shown.show("chart")}>
-            Chart
-          </button>
-        </div>
+        <Segments label="Show the answer as" options={FACES} value={face} onChoose={(each) => shown.show(each)} />
         <span class="sx-muted sx-sql-total" role="status">
           {total === null ? "Many rows" : plural(total, "row")}
           {version > 0 && ` · at snapshot ${version}`}
         </span>
         {face === "chart" && <ChartPicker shown={shown} />}
       </div>
-      {face === "table" ? (
-        <div class="sx-sql-grid">
-          <Grid source={shown.source} label="Answer" />
-        </div>
-      ) : (
+      {face === "table" ? <div class="sx-sql-grid"><Grid source={shown.source} label="Answer" /></div> : (
         <ChartView shown={shown} />
       )}
     </>
@@ -230,13 +183,8 @@ export function AnswerPage({ store }: { store: Store }) {
   const chart = shown?.face.value === "chart" ? shown.chart.value.value : null;
   const statement = store.statement.value;
   useEffect(() => {
-    const line = chart?.line ?? (statement ? `%%sleeper sql\n${statement}` : "");
-    store.footer.value = { line, source: "", seconds: null };
+    store.say(chart?.line ?? (statement ? `%%sleeper sql\n${statement}` : ""));
   }, [chart, statement]);
   if (shown === null) return <Empty title="The answer is gone">Run the cell again.</Empty>;
-  return (
-    <div class="sx-sql-answer sx-sql-page">
-      <AnswerRows shown={shown} version={0} />
-    </div>
-  );
+  return <div class="sx-sql-answer sx-sql-page"><AnswerRows shown={shown} version={0} /></div>;
 }

@@ -1,6 +1,7 @@
 /** Small parts that every tab uses: buttons, chips, copying, and the states of being empty, read, and failed. */
 import type { ButtonHTMLAttributes, ComponentChildren, Ref } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { count } from "./format";
 import { Icon, type IconName } from "./icons";
 import type { Failure as Reason } from "./protocol";
 import "./states.css";
@@ -53,22 +54,14 @@ export function Failure({ failure, onRetry }: { failure: Reason; onRetry?: () =>
 
 /** What was done, said once to readers of the screen. */
 export function Status({ children }: { children: ComponentChildren }) {
-  return (
-    <div class="sx-status" role="status">
-      {children}
-    </div>
-  );
+  return <div class="sx-status" role="status">{children}</div>;
 }
 
 export type Tone = "quiet" | "accent" | "added" | "changed" | "removed" | "warning";
 
 /** A short fact in a rounded box. */
 export function Chip(parts: { children: ComponentChildren; tone?: Tone; title?: string }) {
-  return (
-    <span class={`sx-chip sx-chip-${parts.tone ?? "quiet"}`} title={parts.title}>
-      {parts.children}
-    </span>
-  );
+  return <span class={`sx-chip sx-chip-${parts.tone ?? "quiet"}`} title={parts.title}>{parts.children}</span>;
 }
 
 interface ButtonParts extends ButtonHTMLAttributes<HTMLButtonElement> {
@@ -91,6 +84,62 @@ export function Button({ look = "plain", icon, innerRef, children, class: more, 
   );
 }
 
+/** Two or more choices side by side, of which one is on. `many` is a number beside the title. */
+export function Segments<T extends string>(parts: {
+  label: string;
+  options: { value: T; title: string; many?: number }[];
+  value: T;
+  onChoose: (value: T) => void;
+}) {
+  return (
+    <div class="sx-segments" role="group" aria-label={parts.label}>
+      {parts.options.map(({ value, title, many }) => (
+        <button
+          key={value} type="button" class="sx-segment" aria-pressed={value === parts.value}
+          onClick={() => parts.onChoose(value)}
+        >
+          {title}
+          {many !== undefined && <span class="sx-muted sx-segment-many"> {count(many)}</span>}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** Names and what is said of each. */
+export function Facts({ facts, class: name }: { facts: [name: string, value: ComponentChildren][]; class: string }) {
+  return (
+    <dl class={name}>
+      {facts.map(([term, value]) => (
+        <div key={term}>
+          <dt class="sx-muted">{term}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+interface SearchParts {
+  label: string;
+  value: string;
+  onText: (text: string) => void;
+  onKeyDown?: (event: KeyboardEvent) => void;
+  placeholder?: string; // the label unless given
+  title?: string;
+  "aria-controls"?: string;
+}
+
+/** A field that finds something as one types. */
+export function SearchField({ label, onText, ...rest }: SearchParts) {
+  return (
+    <input
+      class="sx-field" type="search" aria-label={label} placeholder={label} spellcheck={false}
+      onInput={(event) => onText(event.currentTarget.value)} {...rest}
+    />
+  );
+}
+
 /** A button that copies `text` and says so for two seconds. */
 export function Copy(parts: { text: string; label?: string; look?: "plain" | "quiet"; name?: string }) {
   const [copied, setCopied] = useState(false);
@@ -105,17 +154,13 @@ export function Copy(parts: { text: string; label?: string; look?: "plain" | "qu
   const words = parts.label ?? "Copy";
   return (
     <Button
-      look={parts.look ?? "plain"}
-      icon={copied ? "check" : "copy"}
-      class="sx-copy"
+      look={parts.look ?? "plain"} icon={copied ? "check" : "copy"} class="sx-copy"
       onClick={(event) => void onClick(event)}
       {...(parts.name === undefined ? {} : { "aria-label": copied ? "Copied" : parts.name })}
     >
       <span class="sx-copy-words">
         <span class={copied ? "sx-away" : ""}>{words}</span>
-        <span class={copied ? "" : "sx-away"} role="status">
-          {copied ? "Copied" : ""}
-        </span>
+        <span class={copied ? "" : "sx-away"} role="status">{copied ? "Copied" : ""}</span>
       </span>
     </Button>
   );

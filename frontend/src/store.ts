@@ -1,6 +1,6 @@
-/** The state of the page: what is selected, and what was answered about it. Parts of the page read signals and call actions. */
+/** The state of the page: what is selected, and what was answered about it. Parts of it read signals and call actions. */
 import { batch, computed, effect, type ReadonlySignal, signal, type Signal } from "@preact/signals";
-import { Kernel, type Model, RequestError, Superseded } from "./kernel";
+import { failureOf, Kernel, type Model } from "./kernel";
 import type { Action, Do, Failure, OpenTable, Query, Requests, SchemaAnswer, Selection, Start, Tab } from "./protocol";
 
 /** An answer on its way: what is known, whether it is being read, and what went wrong. */
@@ -20,7 +20,7 @@ export interface Footer {
   seconds: number | null;
 }
 
-/** An action whose plan the Changes tab is to show: "Roll back to here…" and "Save here…" of the time bar. */
+/** An action whose plan the Changes tab is to show: a roll back, or a name for a snapshot. */
 export interface Planned {
   action: Action;
   version: number;
@@ -66,10 +66,13 @@ export class Store {
     if (this.start.mode === "explorer") void this.list();
     model.on("change:selection", this.onSelection);
     model.on("msg:custom", this.onMessage);
-    this.ends.push(effect(() => this.tell()));
-    this.ends.push(effect(() => void this.open(this.table.value)));
-    this.ends.push(effect(() => this.clearFooter([this.table.value, this.tab.value])));
     this.ends.push(
+      effect(() => this.tell()),
+      effect(() => void this.open(this.table.value)),
+      effect(() => {
+        void [this.table.value, this.tab.value]; // another table or tab has another command: until it is known, none
+        this.say("");
+      }),
       effect(() => {
         const [table, version] = [this.table.value, this.version.value];
         if (table && version) void this.load(this.schema, "schema", { table, version });
@@ -95,9 +98,8 @@ export class Store {
       target.value = { value: answer, loading: false, failure: null };
       return answer;
     } catch (error) {
-      if (error instanceof Superseded) return null;
-      if (!(error instanceof RequestError)) throw error;
-      target.value = { value: target.peek().value, loading: false, failure: error.failure };
+      const failure = failureOf(error);
+      if (failure) target.value = { value: target.peek().value, loading: false, failure };
       return null;
     }
   }
@@ -160,6 +162,11 @@ export class Store {
     }
   }
 
+  /** Put into the footer what is shown now. */
+  say(line: string, source = "", seconds: number | null = null): void {
+    this.footer.value = { line, source, seconds };
+  }
+
   close(): void {
     this.ends.forEach((end) => end());
     this.model.off("change:selection", this.onSelection);
@@ -178,20 +185,15 @@ export class Store {
       });
       if (!this.table.peek()) await this.choose(names[0] ?? "");
     } catch (error) {
-      if (error instanceof RequestError) this.unlisted.value = error.failure;
-      else if (!(error instanceof Superseded)) throw error;
+      this.unlisted.value = failureOf(error);
     }
   }
 
   private async open(table: string): Promise<void> {
     if (!table) return;
     const opened = await this.load(this.opened, "open", { table });
-    if (opened && !opened.versions.number.includes(this.version.peek())) this.travel(opened.versions.number.at(-1) ?? 0);
-  }
-
-  /** Another table or tab has another command: until it is known there is none. */
-  private clearFooter(_shown: string[]): void {
-    this.footer.value = { line: "", source: "", seconds: null };
+    const isThere = opened?.versions.number.includes(this.version.peek());
+    if (opened && !isThere) this.travel(opened.versions.number.at(-1) ?? 0);
   }
 
   /** Tell Python what is selected. */

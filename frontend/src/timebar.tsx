@@ -4,39 +4,30 @@ import type { FullScreen } from "./full_screen";
 import { plural, px } from "./format";
 import { Icon } from "./icons";
 import { KindMark } from "./kinds";
-import { useWidth } from "./measured";
+import { useSize } from "./measured";
 import { type Action, Menu } from "./menu";
 import type { OpenTable } from "./protocol";
 import { TablePicker } from "./rail";
 import { Button, Skeleton } from "./states";
 import type { Store } from "./store";
 import "./timebar.css";
-import { AREA, BASE, HEIGHT, LitArea, MARK_ROOM, MARKS, RowScale, TimePicture, TOP } from "./timebar_picture";
+import { AREA, BASE, HEIGHT, LitArea, MARK_ROOM, MARKS, Numbers, RowScale, TimePicture, TOP } from "./timebar_picture";
 import {
-  bins,
-  clamp,
-  edge,
-  indexAt,
-  isWhole,
-  middle,
-  moved,
-  pan,
-  reveal,
-  type View,
-  whole,
-  zoom,
+  bins, clamp, edge, indexAt, isWhole, middle, moved, pan, reveal, type View, whole, zoom,
 } from "./timebar_scale";
 import { type Places, Travel } from "./timebar_travel";
 import { spoken, wordsOf } from "./timebar_words";
 
 const TIP_WIDTH = 280;
 const MENU_WIDTH = 216;
-const EDGE = 12; // so far a pill may reach over the right end
+const EDGE = 4; // so far a pill may reach over the right end
+const TIGHT = 48; // px of a slot: below, the sign of the menu is in the pill when it is pointed at
 
 export interface TimeBarParts {
   store: Store;
   picker: boolean; // whether tables are chosen here, as there is no rail
   narrow: boolean;
+  folded: boolean; // marks and numbers alone
   fullScreen: FullScreen;
 }
 
@@ -46,7 +37,7 @@ export function TimeBar(parts: TimeBarParts) {
   const travel = useMemo(() => (opened === null ? null : new Travel(store, opened.versions)), [store, opened]);
   useEffect(() => () => travel?.settle(), [travel]);
   return (
-    <section class="sx-time" aria-label="Versions">
+    <section class={`sx-time${parts.folded ? " sx-time-folded" : ""}`} aria-label="Versions">
       <TimeHead {...parts} opened={opened} travel={travel} />
       {travel !== null && opened !== null && opened.versions.number.length > 0 ? (
         <TimePlot key={opened.name} store={store} opened={opened} travel={travel} />
@@ -63,33 +54,24 @@ function TimeHead(parts: TimeBarParts & { opened: OpenTable | null; travel: Trav
   const { store, narrow, fullScreen, opened, travel } = parts;
   const comparing = travel !== null && travel.places.value.before !== null;
   const canCompare = (opened?.versions.number.length ?? 0) > 1;
-  const compareText = comparing ? "Stop comparing" : "Compare";
   const name = store.table.value;
   return (
     <div class="sx-time-head">
-      {parts.picker ? (
-        <TablePicker store={store} />
-      ) : (
-        <h2 class="sx-time-title sx-cut" title={opened?.comment || name}>
-          {name}
-        </h2>
+      {parts.picker ? <TablePicker store={store} /> : (
+        <h2 class="sx-time-title sx-cut" title={opened?.comment || name}>{name}</h2>
       )}
       <div class="sx-time-label">{travel && <VersionLabel travel={travel} narrow={narrow} />}</div>
       {travel && <NewestButton store={store} travel={travel} narrow={narrow} />}
       <Button
-        icon={comparing ? "close" : "compare"}
-        disabled={!canCompare}
-        {...(narrow ? { "aria-label": compareText } : {})}
+        icon={comparing ? "close" : "compare"} disabled={!canCompare}
         title={comparing ? "Show one version (Delete)" : "Compare two versions (Shift-click the time bar)"}
         onClick={() => (comparing ? travel?.stopComparing() : travel?.compare())}
       >
-        {narrow ? undefined : compareText}
+        {comparing ? (narrow ? "Stop" : "Stop comparing") : "Compare"}
       </Button>
       <Button
-        look="quiet"
-        icon={fullScreen.isFull ? "leave" : "full"}
-        aria-label={fullScreen.isFull ? "Leave full screen" : "Full screen"}
-        onClick={fullScreen.toggle}
+        look="quiet" icon={fullScreen.isFull ? "leave" : "full"}
+        aria-label={fullScreen.isFull ? "Leave full screen" : "Full screen"} onClick={fullScreen.toggle}
       />
     </div>
   );
@@ -103,11 +85,10 @@ function VersionLabel({ travel, narrow }: { travel: Travel; narrow: boolean }) {
     const older = wordsOf(travel.versions, before);
     return (
       <>
-        <strong>
-          Snapshot {older.number} → {words.number}
-        </strong>
+        <strong>Snapshot {older.number} → {words.number}</strong>
         <span class="sx-muted sx-cut" title={`${older.exactly} → ${words.exactly}`}>
-          {plural(version - before, "commit")}, {older.when} → {words.when}
+          {plural(version - before, "snapshot")}
+          {!narrow && `, ${older.when} → ${words.when}`}
         </span>
       </>
     );
@@ -119,14 +100,8 @@ function VersionLabel({ travel, narrow }: { travel: Travel; narrow: boolean }) {
         <KindMark kind={words.kind} />
         {words.did}
       </span>
-      <span class="sx-muted" title={words.exactly}>
-        {words.when}
-      </span>
-      {!narrow && (
-        <span class="sx-muted sx-cut" title={words.message}>
-          {words.message}
-        </span>
-      )}
+      {!narrow && <span class="sx-muted" title={words.exactly}>{words.when}</span>}
+      {!narrow && <span class="sx-muted sx-cut" title={words.message}>{words.message}</span>}
     </>
   );
 }
@@ -135,11 +110,8 @@ function VersionLabel({ travel, narrow }: { travel: Travel; narrow: boolean }) {
 function NewestButton({ store, travel, narrow }: { store: Store; travel: Travel; narrow: boolean }) {
   if (travel.places.value.version === travel.versions.number.length - 1) return null;
   return (
-    <Button
-      title={`Go to snapshot ${store.newest.value}`}
-      onClick={() => store.travel(store.newest.value)}
-    >
-      {narrow ? "Newest" : "Go to the newest version"}
+    <Button title={`Go to snapshot ${store.newest.value}`} onClick={() => store.travel(store.newest.value)}>
+      {narrow ? "Newest" : "Go to newest"}
     </Button>
   );
 }
@@ -154,7 +126,7 @@ function TimePlot({ store, opened, travel }: PlotParts) {
   const { versions } = opened;
   const count = versions.number.length;
   const plot = useRef<HTMLDivElement>(null);
-  const width = useWidth(plot);
+  const { width } = useSize(plot);
   const [shown, setView] = useState<View>(() => whole(count));
   const [hovered, setHovered] = useState<number | null>(null);
   const { version, before } = travel.places.value;
@@ -233,8 +205,9 @@ function TimePlot({ store, opened, travel }: PlotParts) {
     event.stopPropagation();
   };
   const actions = actionsAt(store, opened, travel);
-  if (!isWhole(view, count)) actions.push({ text: "Show all versions", icon: "fit", run: () => setView(whole(count)) });
   const [from, to] = litRange(view, width, travel.places.value);
+  const isTight = width / (view.last - view.first) < TIGHT;
+  const pills = pillsOf(versions.number, travel.places.value, isTight, (index) => middle(view, width, index), width);
   return (
     <div class="sx-time-plot" style={{ height: px(HEIGHT) }}>
       <div class="sx-time-side">
@@ -242,34 +215,31 @@ function TimePlot({ store, opened, travel }: PlotParts) {
         {canZoom && <ZoomButtons isAll={isWhole(view, count)} onZoom={(factor) => zoomTo(factor, version)} />}
       </div>
       <div
-        class={`sx-time-field${isMoving ? " sx-time-moving" : ""}`}
-        ref={plot}
-        onPointerDown={onPointerDown}
-        onPointerMove={onPointerMove}
-        onPointerUp={onPointerUp}
-        onPointerCancel={() => travel.cancel()}
-        onPointerLeave={() => setHovered(null)}
-        onWheel={onWheel}
-        onKeyDown={onKeyDown}
+        class={`sx-time-field${isMoving ? " sx-time-moving" : ""}`} ref={plot} onPointerDown={onPointerDown}
+        onPointerMove={onPointerMove} onPointerUp={onPointerUp} onPointerCancel={() => travel.cancel()}
+        onPointerLeave={() => setHovered(null)} onWheel={onWheel} onKeyDown={onKeyDown}
       >
         {width > 0 && (
           <>
             {picture}
             <svg
-              class="sx-time-picture"
-              width={width}
-              height={HEIGHT}
+              class="sx-time-picture" width={width} height={HEIGHT}
               style={{ clipPath: `inset(0 ${px(Math.max(0, width - to))} 0 ${px(Math.max(0, from))})` }}
               aria-hidden="true"
             >
               {lit}
             </svg>
+            <Numbers versions={versions} view={view} width={width} covered={pills} />
             {hovered !== null && <Tip travel={travel} index={hovered} x={middle(view, width, hovered)} width={width} />}
             {before !== null && (
               <Handle handle="before" travel={travel} x={middle(view, width, before)} width={width} />
             )}
             <Handle handle="version" travel={travel} x={middle(view, width, version)} width={width} />
-            <Pill travel={travel} x={middle(view, width, version)} width={width} actions={actions} />
+            {pills.map((pill) => (
+              <Pill
+                key={String(pill.isMain)} {...pill} travel={travel} width={width} isTight={isTight} actions={actions}
+              />
+            ))}
           </>
         )}
       </div>
@@ -285,6 +255,33 @@ function litRange(view: View, width: number, { version, before }: Places): [numb
   return [from - missing, to + missing];
 }
 
+interface PillPlace {
+  x: number;
+  half: number; // of its width
+  text: string;
+  isMain: boolean; // of the version, with its menu
+}
+
+/** The pills in view; two that would touch are one. */
+function pillsOf(
+  numbers: readonly number[],
+  { version, before }: Places,
+  isTight: boolean,
+  place: (index: number) => number,
+  width: number,
+): PillPlace[] {
+  const pill = (x: number, text: string, isMain: boolean): PillPlace => {
+    const half = (text.length * 8 + (isMain && !isTight ? 36 : 20)) / 2;
+    return { x: clamp(x, half, width + EDGE - half), half, text, isMain };
+  };
+  const main = pill(place(version), `${numbers[version]}`, true);
+  const older = before === null ? null : pill(place(before), `${numbers[before]}`, false);
+  const isOne = older !== null && Math.abs(main.x - older.x) < main.half + older.half + 4;
+  if (isOne) return [pill((main.x + older.x) / 2, `${older.text} → ${main.text}`, true)];
+  const isSeen = (index: number): boolean => place(index) >= -1 && place(index) <= width + 1;
+  return [...(older !== null && isSeen(before as number) ? [older] : []), ...(isSeen(version) ? [main] : [])];
+}
+
 interface HandleParts {
   travel: Travel;
   x: number;
@@ -297,43 +294,31 @@ function Handle({ handle, travel, x, width }: HandleParts & { handle: keyof Plac
   const at = handle === "before" ? (before ?? 0) : version;
   const isAway = x < -1 || x > width + 1;
   return (
-    <>
-      <div
-        class={`sx-time-handle sx-time-${handle}${isAway ? " sx-away" : ""}`}
-        style={{ left: px(x), top: px(TOP - 8), height: px(AREA + 8) }}
-        role="slider"
-        tabIndex={0}
-        data-handle={handle}
-        aria-label={handle === "before" ? "Compared with version" : "Version"}
-        aria-orientation="horizontal"
-        aria-valuemin={versions.number[0]}
-        aria-valuemax={versions.number.at(-1)}
-        aria-valuenow={versions.number[at]}
-        aria-valuetext={spoken(versions, at)}
-      />
-      {handle === "before" && !isAway && (
-        <span class="sx-time-pill sx-time-pill-before" style={{ left: px(x), top: px(BASE + MARKS) }}>
-          {versions.number[at]}
-        </span>
-      )}
-    </>
+    <div
+      class={`sx-time-handle sx-time-${handle}${isAway ? " sx-away" : ""}`}
+      style={{ left: px(x), top: px(TOP - 2), height: px(AREA + 2) }} role="slider" tabIndex={0} data-handle={handle}
+      aria-label={handle === "before" ? "Compared with version" : "Version"} aria-orientation="horizontal"
+      aria-valuemin={versions.number[0]} aria-valuemax={versions.number.at(-1)} aria-valuenow={versions.number[at]}
+      aria-valuetext={spoken(versions, at)}
+    />
   );
 }
 
 /** The number of the version below its handle, which opens a menu of what can be done there. */
-function Pill({ travel, x, width, actions }: HandleParts & { actions: Action[] }) {
+function Pill(parts: PillPlace & HandleParts & { isTight: boolean; actions: Action[] }) {
+  const { travel, x, text, width, isTight, actions } = parts;
   const number = travel.versions.number[travel.places.value.version] ?? 0;
-  if (x < -1 || x > width + 1) return null;
-  const half = (String(number).length * 8 + 36) / 2;
+  const style = { left: px(x), top: px(BASE + MARKS) };
+  if (!parts.isMain) {
+    return <span class="sx-time-pill sx-time-pill-before" style={style}>{text}</span>;
+  }
   return (
-    <div class="sx-time-pill-place" style={{ left: px(clamp(x, half, width + EDGE - half)), top: px(BASE + MARKS) }}>
+    <div class={`sx-time-pill-place${isTight ? " sx-time-tight" : ""}`} style={style}>
       <Menu
-        label={`Actions at snapshot ${number}`}
-        class={x + MENU_WIDTH > width ? "sx-menu-end" : ""}
-        actions={actions}
+        label={`Actions at snapshot ${number}`} class={x + MENU_WIDTH > width ? "sx-menu-end" : ""} actions={actions}
       >
         <span class="sx-time-pill">
-          {number}
+          {text}
           <Icon name="down" />
         </span>
       </Menu>
@@ -352,15 +337,15 @@ function actionsAt(store: Store, opened: OpenTable, travel: Travel): Action[] {
   if (!opened.actions) return comparing;
   const isNewest = version === last;
   return [
+    ...comparing,
+    { text: "Name this snapshot…", icon: "flag", run: () => store.plan("save", number) },
     {
       text: "Roll back to here…",
       icon: "back",
       disabled: isNewest,
-      note: "This is the newest version",
+      note: "This is the newest snapshot",
       run: () => store.plan("roll back", number),
     },
-    { text: "Save here…", icon: "flag", run: () => store.plan("save", number) },
-    ...comparing,
   ];
 }
 
@@ -380,10 +365,7 @@ function Tip({ travel, index, x, width }: HandleParts & { index: number }) {
   return (
     <>
       <div class="sx-time-hover" style={{ left: px(x), top: px(TOP), height: px(AREA) }} />
-      <div
-        class="sx-time-tip"
-        style={{ left: px(left), top: px(BASE + MARKS + 2), width: px(TIP_WIDTH) }}
-      >
+      <div class="sx-time-tip sx-raised" style={{ left: px(left), top: px(BASE + MARKS + 2), width: px(TIP_WIDTH) }}>
         <div class="sx-time-tip-head">
           <strong>Snapshot {words.number}</strong>
           <span class="sx-muted">{words.when}</span>

@@ -5,11 +5,11 @@ import type { Versions } from "./protocol";
 import { areas, bins, marked, middle, numbered, type View, whens } from "./timebar_scale";
 
 /** The rows of the picture from above: flags, area, marks, numbers, dates. */
-export const TOP = 20;
-export const AREA = 44;
-export const MARKS = 16;
-export const NUMBERS = 24;
-export const DATES = 18;
+export const TOP = 18;
+export const AREA = 30;
+export const MARKS = 14;
+export const NUMBERS = 20;
+export const DATES = 14;
 export const BASE = TOP + AREA; // where the axis is
 export const HEIGHT = BASE + MARKS + NUMBERS + DATES;
 export const MARK_ROOM = 13; // narrower versions share a mark, and can be zoomed
@@ -40,16 +40,28 @@ export function TimePicture({ versions, view, width }: Parts) {
           y={BASE + MARKS / 2 + 1}
         />
       ))}
-      {numbered(view, width, versions.number).map(({ index, x }) => (
-        <text key={index} class="sx-time-number" x={x} y={BASE + MARKS + 15} text-anchor="middle">
-          {versions.number[index]}
-        </text>
-      ))}
       {whens(view, width, versions.committed).map((each) => (
-        <text key={each.x} class="sx-time-when" x={each.x} y={HEIGHT - 5} text-anchor="middle">
+        <text key={each.x} class="sx-time-when" x={each.x} y={HEIGHT - 4} text-anchor="middle">
           {each.text}
         </text>
       ))}
+    </svg>
+  );
+}
+
+/** The numbers of versions that no pill covers. */
+export function Numbers({ versions, view, width, covered }: Parts & { covered: { x: number; half: number }[] }) {
+  const isFree = (at: number, text: string): boolean =>
+    covered.every(({ x, half }) => Math.abs(x - at) >= half + (text.length * LETTER) / 2 + 2);
+  return (
+    <svg class="sx-time-picture" width={width} height={HEIGHT} aria-hidden="true" focusable="false">
+      {numbered(view, width, versions.number)
+        .filter(({ index, x }) => isFree(x, `${versions.number[index]}`))
+        .map(({ index, x }) => (
+          <text key={index} class="sx-time-number" x={x} y={BASE + MARKS + 14} text-anchor="middle">
+            {versions.number[index]}
+          </text>
+        ))}
     </svg>
   );
 }
@@ -72,18 +84,19 @@ function Flags({ versions, view, width }: Parts) {
     const x = Math.round(middle(view, width, first.index)) + 0.5;
     const all = held.length > 1 ? `${first.name} +${held.length - 1}` : first.name;
     const room = Math.floor((width - x - 12) / LETTER);
-    const text = x > free && room >= LEAST_NAME ? shorten(all, room) : "";
-    if (text) free = x + 20 + text.length * LETTER;
-    return [{ x, text }];
+    const isLeft = room < all.length && x - Math.max(0, free) > all.length * LETTER;
+    const text = isLeft ? all : x > free && room >= LEAST_NAME ? shorten(all, room) : "";
+    if (text) free = x + 20 + (isLeft ? 0 : text.length * LETTER);
+    return [{ x, text, isLeft }];
   });
   return (
     <>
-      {flags.map(({ x, text }) => (
+      {flags.map(({ x, text, isLeft }) => (
         <g key={x} class="sx-time-flag">
           <line x1={x} x2={x} y1={4} y2={BASE} />
           <path d={`M${x} 4l8 4l-8 4Z`} />
           {text && (
-            <text x={x + 11} y={12}>
+            <text x={isLeft ? x - 5 : x + 11} y={12} text-anchor={isLeft ? "end" : "start"}>
               {text}
             </text>
           )}

@@ -5,11 +5,10 @@ import { stepTo } from "../src/menu";
 import { isSaving } from "../src/shortcuts";
 
 it("the height changes by keys and has limits", () => {
-  expect(heightFor("ArrowDown", 560)).toBe(576);
+  expect(heightFor("ArrowDown", 640)).toBe(656);
   expect(heightFor("ArrowUp", HEIGHT.least)).toBe(HEIGHT.least);
-  expect(heightFor("End", 560)).toBe(HEIGHT.most);
-  expect(heightFor("x", 560)).toBeNull();
-  expect([3, 10, 100].map((rows) => heightOf(rows, 28))).toEqual([360, 450, 560]);
+  expect(heightFor("x", 640)).toBeNull();
+  expect([3, 10, 100].map((rows) => heightOf(rows, 28))).toEqual([360, 450, 640]);
 });
 
 it("a menu goes round", () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { dueText, inView, listed, missing, scrollFor, sparkPath } from "../src/rail_list";
+import { inView, rowFor, scrollFor } from "../src/list_window";
+import { dueText, listed, missing, sparkPath } from "../src/rail_list";
 
 describe("the list", () => {
   const names = ["airports", "flights", "june"];
@@ -26,6 +27,12 @@ describe("the list", () => {
     expect(scrollFor(5, 0, 500, 50)).toBe(0);
     expect(scrollFor(10, 0, 500, 50)).toBe(50);
     expect(scrollFor(1, 100, 500, 50)).toBe(50);
+  });
+
+  it("is gone through by keys, from none too", () => {
+    expect(["ArrowDown", "ArrowUp", "PageDown", "End", "x"].map((key) => rowFor(key, -1, 20, 5))).toEqual([0, 0, 4, 19, null]);
+    expect(rowFor("ArrowDown", 19, 20, 5)).toBe(19);
+    expect(rowFor("Home", -1, 0, 5)).toBeNull();
   });
 
   it("asks only for what it does not know", () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { Colors } from "../src/sql/colors";
 import { asksAt, completions, underlined } from "../src/sql/lookup";
-import { AT_DRAFT, oneLine, remembered, stepped } from "../src/sql/past";
+import { oneLine, remembered } from "../src/sql/past";
 import { numberTick, timeTicks } from "../src/sql/ticks";
 
 describe("statements that ran", () => {
@@ -14,20 +14,6 @@ describe("statements that ran", () => {
         "new",
       ),
     ).toHaveLength(100);
-  });
-
-  test("are gone through, and the draft comes back", () => {
-    const older = stepped(["b", "a"], AT_DRAFT, "draft", 1)!;
-    expect(older.text).toBe("b");
-    const oldest = stepped(["b", "a"], older.place, "b", 1)!;
-    expect(oldest.text).toBe("a");
-    expect(stepped(["b", "a"], oldest.place, "a", 1)).toBeNull();
-    expect(stepped(["b", "a"], older.place, "b", -1)).toEqual({ place: { at: -1, draft: "draft" }, text: "draft" });
-    expect(stepped(["b", "a"], AT_DRAFT, "draft", -1)).toBeNull();
-  });
-
-  test("begin before the one that is on the screen", () => {
-    expect(stepped(["b", "a"], AT_DRAFT, "b", 1)?.text).toBe("a");
   });
 
   test("fit on a line of the menu", () => {
@@ -112,6 +98,7 @@ describe("completion", () => {
     expect(made.options.map((each) => each.apply)).toEqual([undefined, '"my delays"']);
     expect(made.options[0]!.boost!).toBeGreaterThan(made.options[1]!.boost!);
     expect(completions({ from: 0, options: [] })).toBeNull();
+    expect(completions({ from: 0, options: [{ label: "DESC", apply: "DESC", kind: "keyword" }] }, "desc")).toBeNull();
   });
 
   test("is asked at words, not after a space", () => {

@@ -7,7 +7,6 @@ import {
   MOST_SPACE,
   offsetsOf,
   revealed,
-  RowKeys,
   rowsSeen,
   scaleOf,
   scrolled,
@@ -96,16 +95,5 @@ describe("what is seen", () => {
     expect(blocksOf({ first: 95, end: 127 }, 100)).toEqual([0, 1]);
     expect(blocksOf({ first: 100, end: 200 }, 100)).toEqual([1]);
     expect(blocksOf({ first: 5, end: 5 }, 100)).toEqual([]);
-  });
-});
-
-describe("keys of rows", () => {
-  it("stay with rows that stay, and go from rows that go to rows that come", () => {
-    const keys = new RowKeys();
-    expect(keys.of({ first: 0, end: 4 })).toEqual([0, 1, 2, 3]);
-    expect(keys.of({ first: 2, end: 6 })).toEqual([2, 3, 0, 1]);
-    expect(keys.of({ first: 1_000, end: 1_004 })).toEqual([2, 3, 0, 1]);
-    expect(keys.of({ first: 1_000, end: 1_002 })).toEqual([2, 3]);
-    expect(keys.of({ first: 1_000, end: 1_003 })).toEqual([2, 3, 4]);
   });
 });

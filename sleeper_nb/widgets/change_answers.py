@@ -165,22 +165,34 @@ def rollback_sentences(plan: RollbackReport) -> Iterator[str]:
     if plan.is_nothing:
         yield f"The table already has the rows of {plan.to}, so there is nothing to do."
         return
+    undone = [each for each in plan.undone if each.operation not in _STAY]
+    if undone:
+        yield f"Undoes {_which(sorted(each.id for each in undone))}: the table {_gain(plan)}."
     yield f"Rows: {plan.rows_before:,} now, {plan.rows_after:,} after."
     yield f"Files: {plan.files_before:,} now, {plan.files_after:,} after. No data file is read or written."
     if plan.partitions_before != plan.partitions_after:
         yield f"Partitions: {plan.partitions_before:,} now, {plan.partitions_after:,} after."
-    undone = [each for each in plan.undone if each.operation not in _STAY]
     if undone:
         named = [f"{each.id} ({change_text(each)})" for each in undone[:_MOST_UNDONE]]
         more = f" and {len(undone) - _MOST_UNDONE:,} more" if len(undone) > _MOST_UNDONE else ""
-        those = "They" if len(undone) > 1 else "It"
-        yield f"Undoes snapshot{'s' * (len(undone) > 1)} {', '.join(named)}{more}. {those} can still be read."
+        yield f"{'They' if len(undone) > 1 else 'It'} can still be read: {', '.join(named)}{more}."
     if stay := [f"{each.operation} (snapshot {each.id})" for each in plan.undone if each.operation in _STAY]:
         yield f"Stays in effect: {joined(stay)}."
     if plan.keeps_schema:
         lost = f" Dropped columns stay dropped: {joined(list(plan.lost_columns))}." if plan.lost_columns else ""
         yield f"Columns are not rolled back.{lost}"
     yield "The rollback is one more snapshot, and can be rolled back itself."
+
+
+def _which(ids: list[int]) -> str:
+    return f"snapshot {ids[0]}" if len(ids) == 1 else f"{counted(len(ids), 'snapshot')}, {ids[0]} to {ids[-1]}"
+
+
+def _gain(plan: RollbackReport) -> str:
+    gained = plan.rows_after - plan.rows_before
+    if gained == 0:
+        return "keeps its number of rows"
+    return f"{'gets back' if gained > 0 else 'loses'} {counted(abs(gained), 'row')}"
 
 
 def _name_problem(name: str) -> str:

@@ -22,21 +22,30 @@ _NOTHING_CHANGED: Final = re.compile(r"nothing was changed(; .* does it)?$")
 def plan_of(report: Report | NoDryRun, statement: str) -> dict[str, Any]:
     """Return the plan of a statement from the report of its dry run, or from the error that it has none."""
     if isinstance(report, NoDryRun):
-        sentences = [_sentence(report.message), "Its plan cannot be shown, only done: by the command."]
+        title, sentences = "", [_sentence(report.message), "Its plan cannot be shown, only done: by the command."]
         is_possible, is_confirmed, is_danger = True, False, False
     else:
         first = report.parts[0][1] if isinstance(report, Stacked) else report
-        sentences, is_possible = list(_sentences(report)), _is_possible(first)
+        title, sentences, is_possible = _title(first), list(_sentences(report)), _is_possible(first)
         is_confirmed = bool(getattr(first, "needs_confirmation", False))
         is_danger = is_confirmed or _takes_rows_away(first)
     return {
-        "title": clip(in_one_line(statement) or statement, _LONGEST_TITLE),
+        "title": title or clip(in_one_line(statement) or statement, _LONGEST_TITLE),
         "sentences": list(dict.fromkeys(filter(None, sentences))),
         "line": f"%%sleeper sql --engine duckdb{' --force' if is_confirmed else ''}\n{statement.strip()}",
         "button": "Write as a cell",
         "danger": is_danger,
         "possible": is_possible,
     }
+
+
+def _title(report: Report) -> str:
+    """Return what happens to the rows, where that is one thing."""
+    if not isinstance(report, reports.ChangeReport):
+        return ""
+    counts = {"Add {} to {}": report.inserted, "Update {} of {}": report.updated, "Delete {} from {}": report.deleted}
+    done = [words.format(counted(rows, "row"), report.table) for words, rows in counts.items() if rows]
+    return done[0] if len(done) == 1 else ""
 
 
 def _takes_rows_away(report: Report) -> bool:

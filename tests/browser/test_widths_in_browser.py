@@ -30,7 +30,7 @@ CUT = """widget => {
         const box = control.getBoundingClientRect(), x = box.left + box.width / 2, y = box.top + box.height / 2;
         if (!box.width || !control.checkVisibility({checkVisibilityCSS: true}) || hidden(control, x, y)) continue;
         const name = control.ariaLabel || control.title || control.textContent || control.placeholder || control.type;
-        const isText = control.matches("button:not(:has(.sx-cut)), [role=tab]");
+        const isText = control.textContent.trim() && control.matches("button:not(:has(.sx-cut)), [role=tab]");
         if (!control.closest(".sx-grid") && box.right > edge) cut.push(name);
         else if (isText && control.scrollWidth > control.clientWidth + 1) cut.push(`${name} is cut`);
         const shown = document.elementFromPoint(x, y);

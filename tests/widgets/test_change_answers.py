@@ -172,7 +172,8 @@ def test_a_rollback_is_planned_first_then_done_and_can_be_undone(fares):
     plan = planned(answers, "roll back", 2)
     assert (plan["title"], plan["line"]) == ("Roll back fares to snapshot 2", "%sleeper rollback fares 2")
     assert "Rows: 399 now, 100 after." in plan["sentences"]
-    undone = "Undoes snapshots 5 (ingest +300 rows), 4 (delete 1 row), 3 (update 2 rows). They can still be read."
+    assert plan["sentences"][0] == "Undoes 3 snapshots, 3 to 5: the table loses 299 rows."
+    undone = "They can still be read: 5 (ingest +300 rows), 4 (delete 1 row), 3 (update 2 rows)."
     assert undone in plan["sentences"]
     assert (plan["danger"], plan["possible"], table.history()[0].id) == (True, True, 5)
     found = done(answers, "roll back", 2)

@@ -7,7 +7,7 @@ import { grouped } from "./cell_text";
 import { widthOf } from "./columns";
 import type { GridHeaders } from "./source";
 
-export const BARS_HEIGHT = 28;
+export const BARS_HEIGHT = 24;
 const LEAST = 2; // px of a bar that is not zero
 const LABEL = 6.6; // px of a character of 12 px
 
@@ -93,21 +93,11 @@ export function HeaderBars({ name, header, headers, width, isCurrent }: BarsPart
   return (
     <>
       <div
-        class="sx-bars"
-        role="slider"
-        tabindex={isCurrent ? 0 : -1}
-        aria-label={`Filter ${name}`}
-        aria-valuemin={0}
-        aria-valuemax={Math.max(0, bars - 1)}
-        aria-valuenow={now}
-        aria-valuetext={chosen === null ? "All rows" : said(header, chosen)}
-        onPointerDown={onPointerDown}
-        onPointerMove={onPointerMove}
-        onPointerUp={onPointerUp}
-        onPointerCancel={onCancel}
-        onPointerLeave={() => (hovered.value = null)}
-        onKeyDown={onKeyDown}
-        onBlur={onBlur}
+        class="sx-bars" role="slider" tabindex={isCurrent ? 0 : -1} aria-label={`Filter ${name}`}
+        title="Drag or click to filter" aria-valuemin={0} aria-valuemax={Math.max(0, bars - 1)} aria-valuenow={now}
+        aria-valuetext={chosen === null ? "All rows" : said(header, chosen)} onPointerDown={onPointerDown}
+        onPointerMove={onPointerMove} onPointerUp={onPointerUp} onPointerCancel={onCancel}
+        onPointerLeave={() => (hovered.value = null)} onKeyDown={onKeyDown} onBlur={onBlur}
       >
         <Picture header={header} width={width} chosen={chosen} hovered={hovered} />
       </div>
@@ -141,10 +131,7 @@ function Picture({ header, width, chosen, hovered }: PictureParts) {
     <svg width={width} height={BARS_HEIGHT} aria-hidden="true" focusable="false">
       {chosen !== null && (
         <rect
-          class="sx-bars-chosen"
-          x={chosen[0] * step}
-          y={0}
-          width={(chosen[1] - chosen[0] + 1) * step}
+          class="sx-bars-chosen" x={chosen[0] * step} y={0} width={(chosen[1] - chosen[0] + 1) * step}
           height={BARS_HEIGHT}
         />
       )}
@@ -210,11 +197,7 @@ function Caption({ header, width, chosen, hovered }: CaptionParts) {
   if (header.bars.every((each) => widthOf(each || "''") * LABEL + 4 <= step)) {
     return (
       <div class="sx-bars-caption sx-bars-labels">
-        {header.bars.map((each) => (
-          <span key={each} style={{ width: `${step}px` }}>
-            {each || "''"}
-          </span>
-        ))}
+        {header.bars.map((each) => <span key={each} style={{ width: `${step}px` }}>{each || "''"}</span>)}
       </div>
     );
   }

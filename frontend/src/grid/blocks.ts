@@ -1,6 +1,6 @@
 /** The rows that a grid has read: blocks around the window, at most two under way, those not seen for long dropped. */
 import { signal } from "@preact/signals";
-import { RequestError, Superseded } from "../kernel";
+import { failureOf } from "../kernel";
 import type { Cell, Failure } from "../protocol";
 import { CHUNK, chunksOf, namesOf } from "./columns";
 import type { Block, GridColumn, GridSource, RowMark } from "./source";
@@ -151,8 +151,8 @@ export class Blocks {
       const answer = await this.source.fetch({ first: asked.block * BLOCK, count: BLOCK, columns, slot });
       if (!this.isClosed && this.slots[slot] === asked) this.take(asked, answer);
     } catch (error) {
-      if (!(error instanceof RequestError || error instanceof Superseded)) throw error;
-      if (error instanceof RequestError && !this.isClosed) this.failure.value = error.failure;
+      const failure = failureOf(error);
+      if (failure && !this.isClosed) this.failure.value = failure;
     } finally {
       if (this.slots[slot] === asked) {
         this.slots[slot] = null;

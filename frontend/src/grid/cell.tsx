@@ -25,10 +25,7 @@ export function bodyCell(parts: CellParts) {
   const isActive = activeId !== "";
   return (
     <div
-      key={column.name}
-      role="gridcell"
-      class={classOf(parts)}
-      aria-colindex={parts.index}
+      key={column.name} role="gridcell" class={classOf(parts)} aria-colindex={parts.index}
       {...(isActive ? { id: activeId, "aria-selected": true } : {})}
       {...(differs(column, cell) ? { "data-exact": exact(cell as Cell) } : {})}
       style={{ width: `${parts.width}px`, ...(left === null ? {} : { left: `${left}px` }) }}
@@ -37,10 +34,7 @@ export function bodyCell(parts: CellParts) {
       {cell !== undefined && content(column, cell)}
       {isActive && canOpen && (
         <button
-          type="button"
-          class="sx-cell-open"
-          tabindex={-1}
-          aria-label={`Open the value of ${column.name}`}
+          type="button" class="sx-cell-open" tabindex={-1} aria-label={`Open the value of ${column.name}`}
           title="Open (Enter)"
         >
           <Icon name="full" />

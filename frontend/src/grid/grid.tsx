@@ -10,11 +10,11 @@ import { selectedText, SignHeader, Unread } from "./grid_parts";
 import { bodyRow, boxOf } from "./grid_rows";
 import { FULL_HEAD, HeaderCell, PLAIN_HEAD } from "./header";
 import { HeaderMenu } from "./header_menu";
-import { GUTTER, seenColumns, useBlocks, usePlaced } from "./placed";
+import { GUTTER, range, seenColumns, useBlocks, usePlaced } from "./placed";
 import type { GridColumn, GridProps } from "./source";
 import { ValuePanel } from "./value_panel";
 import { ROW, Viewport } from "./viewport";
-import { RowKeys, scaleOf } from "./virtual";
+import { scaleOf } from "./virtual";
 
 const LEAST_WITH_BARS = 124; // px of a column
 
@@ -28,7 +28,6 @@ export function Grid(props: GridProps) {
   const columns = useMemo(() => keysFirst(source.columns), [source.columns]);
   const viewport = useMemo(() => new Viewport(head), [head]);
   const offset = source.marked ? 1 : 0; // columns before the first: the sign
-  const keys = useMemo(() => new RowKeys(), []);
   const { blocks, newest } = useBlocks(source, columns);
   const active = useSignal<Place>({ row: 0, column: 0 });
   const isOpen = useSignal(false); // the value panel
@@ -159,15 +158,8 @@ export function Grid(props: GridProps) {
     const moves = { left: i - 1, right: i + 1, home: 0, end: placed.columns.length - 1 };
     return (
       <HeaderCell
-        key={each.name}
-        column={each}
-        index={i + 1 + offset}
-        {...boxOf(placed, i)}
-        isCurrent={i === now.column}
-        headers={headers}
-        sorting={sorting}
-        onMenu={onMenu}
-        onWidth={onWidth}
+        key={each.name} column={each} index={i + 1 + offset} {...boxOf(placed, i)} isCurrent={i === now.column}
+        headers={headers} sorting={sorting} onMenu={onMenu} onWidth={onWidth}
         onMove={(to) => (to === "down" ? element.current?.focus({ preventScroll: true }) : focusHeader(moves[to]))}
       />
     );
@@ -178,18 +170,11 @@ export function Grid(props: GridProps) {
     <div class="sx-grid-root" style={{ "--sx-head": `${head}px` }}>
       <div class="sx-grid-frame">
         <div
-          ref={element}
-          class={`sx-grid${newest.isSlow.value ? " sx-grid-slow" : ""}`}
-          role="grid"
-          tabindex={0}
-          aria-label={label}
-          aria-rowcount={blocks.total === null ? -1 : rows + 1}
-          aria-colcount={placed.columns.length + offset}
-          aria-busy={blocks.isEmpty && failure === null}
-          aria-activedescendant={isActiveDrawn ? `${id}-active` : undefined}
-          onScroll={() => viewport.onScroll()}
-          onKeyDown={onKeyDown}
-          onCopy={onCopy}
+          ref={element} class={`sx-grid${newest.isSlow.value ? " sx-grid-slow" : ""}`} role="grid" tabindex={0}
+          aria-label={label} aria-rowcount={blocks.total === null ? -1 : rows + 1}
+          aria-colcount={placed.columns.length + offset} aria-busy={blocks.isEmpty && failure === null}
+          aria-activedescendant={isActiveDrawn ? `${id}-active` : undefined} onScroll={() => viewport.onScroll()}
+          onKeyDown={onKeyDown} onCopy={onCopy}
         >
           <div class="sx-grid-space" role="none" style={{ width: `${width}px`, height: `${head + space}px` }}>
             <div class="sx-grid-head" role="rowgroup">
@@ -201,16 +186,10 @@ export function Grid(props: GridProps) {
               </div>
             </div>
             <div
-              class="sx-grid-body"
-              role="rowgroup"
-              onPointerDown={onPick}
-              onClick={onPick}
-              onDblClick={onPick}
+              class="sx-grid-body" role="rowgroup" onPointerDown={onPick} onClick={onPick} onDblClick={onPick}
               style={{ top: `${head + drawn.first * ROW - viewport.shift.value}px`, width: `${width}px` }}
             >
-              {keys
-                .of({ first: drawn.first, end: Math.min(drawn.end, rows) })
-                .map((key, i) => bodyRow(frame, drawn.first + i, key))}
+              {range(drawn.first, Math.min(drawn.end, rows)).map((at) => bodyRow(frame, at))}
             </div>
           </div>
         </div>
@@ -223,23 +202,13 @@ export function Grid(props: GridProps) {
       </div>
       {isOpen.value && column && (
         <ValuePanel
-          source={source}
-          column={column}
-          row={now.row}
-          cell={blocks.cell(now.row, column.name)}
-          onClose={closePanel}
+          source={source} column={column} row={now.row} cell={blocks.cell(now.row, column.name)} onClose={closePanel}
         />
       )}
       {opened && (
         <HeaderMenu
-          key={opened.column.name}
-          column={opened.column}
-          left={opened.left}
-          top={30}
-          opener={opened.opener}
-          isPinned={pinned.includes(opened.column.name)}
-          headers={headers}
-          sorting={sorting}
+          key={opened.column.name} column={opened.column} left={opened.left} top={30} opener={opened.opener}
+          isPinned={pinned.includes(opened.column.name)} headers={headers} sorting={sorting}
           onPin={(isPinned) => (layout.value = withPin(columns, layout.value, opened.column.name, isPinned))}
           onHide={() => (layout.value = withHidden(layout.value, [opened.column.name], true))}
           onFit={() => onWidth(opened.column.name, null)}

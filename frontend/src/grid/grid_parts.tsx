@@ -34,9 +34,7 @@ export function Unread({ headers }: { headers: GridHeaders }) {
   return (
     <div class="sx-grid-unread">
       {headers.failure ? (
-        <span class="sx-muted" role="alert">
-          The histograms could not be read: {headers.failure}
-        </span>
+        <span class="sx-muted" role="alert">The histograms could not be read: {headers.failure}</span>
       ) : (
         <>
           <Button onClick={() => headers.read()}>Read {size}</Button>
@@ -65,9 +63,7 @@ export function GridSkeleton() {
       </div>
       {Array.from({ length: ROWS }, (_, row) => (
         <div key={row} class="sx-grid-row">
-          {COLUMNS.map((width, i) => (
-            <div key={i} class="sx-cell sx-cell-waits" style={{ width: `${width}px` }} />
-          ))}
+          {COLUMNS.map((width, i) => <div key={i} class="sx-cell sx-cell-waits" style={{ width: `${width}px` }} />)}
         </div>
       ))}
     </div>

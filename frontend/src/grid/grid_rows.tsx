@@ -15,6 +15,8 @@ export interface Frame {
   offset: number; // columns before the first: 1 for the sign of a changed row
 }
 
+const REUSED = 200; // more rows than are drawn at once: the element of a row that goes is that of one that comes
+
 interface Box {
   width: number;
   left: number | null; // of a column that stays in place
@@ -26,7 +28,7 @@ export function boxOf({ offsets, stuck, widths }: Placed, i: number): Box {
   return { width: widths[i] as number, left: i < stuck ? (offsets[i] as number) : null, isLastPinned: i === stuck - 1 };
 }
 
-export function bodyRow(frame: Frame, at: number, key: number) {
+export function bodyRow(frame: Frame, at: number) {
   const { blocks, placed, seen, offset } = frame;
   const mark = offset > 0 ? blocks.mark(at, placed.columns[0]?.name ?? "") : undefined;
   const cell = (i: number) => {
@@ -42,7 +44,7 @@ export function bodyRow(frame: Frame, at: number, key: number) {
     });
   };
   return (
-    <div key={key} role="row" class={`sx-grid-row${mark ? ` sx-row-${mark.kind}` : ""}`} aria-rowindex={at + 2}>
+    <div key={at % REUSED} role="row" class={`sx-grid-row${mark ? ` sx-row-${mark.kind}` : ""}`} aria-rowindex={at + 2}>
       {offset > 0 && <Sign mark={mark} />}
       {seen.stuck.map(cell)}
       <div class="sx-grid-gap" role="none" style={{ width: `${seen.gap}px` }} />

@@ -1,12 +1,12 @@
 /** The header of a column: name and order, type, bars, and how many values are NULL or different. */
-import { count, percent, plural, short } from "../format";
+import { percent, plural } from "../format";
 import { Icon } from "../icons";
 import type { Header, Sort } from "../protocol";
 import { HeaderBars } from "./bars";
 import type { GridColumn, GridHeaders, GridSorts } from "./source";
 
 export const PLAIN_HEAD = 46;
-export const FULL_HEAD = 106;
+export const FULL_HEAD = 84;
 const PADDING = 16;
 const KEY_STEP = 16; // px of a move with the keyboard
 
@@ -40,10 +40,11 @@ export function HeaderCell(parts: HeaderParts) {
     >
       <HeaderTitle {...parts} sort={sort} order={(sorting?.sorts.length ?? 0) > 1 ? at + 1 : 0} />
       <div class="sx-head-type">
-        <span class="sx-cut" title={typeTitle(column)}>
+        <span class="sx-cut" title={typeTitle(column, headers?.header(column.name))}>
           {column.type}
         </span>
         {headers !== undefined && <Nulls name={column.name} headers={headers} />}
+        {headers !== undefined && <Distinct header={headers.header(column.name)} />}
       </div>
       {headers !== undefined && <HeaderSummary {...parts} headers={headers} />}
       <Handle {...parts} />
@@ -51,8 +52,9 @@ export function HeaderCell(parts: HeaderParts) {
   );
 }
 
-function typeTitle({ type, role, comment }: GridColumn): string {
-  return [`${type}${role ? ` · ${role}` : ""}`, comment].filter(Boolean).join("\n");
+function typeTitle({ type, role, comment }: GridColumn, header: Header | null | undefined): string {
+  const values = header && header.distinct !== null && distinctText(header);
+  return [`${type}${role ? ` · ${role}` : ""}`, values, comment].filter(Boolean).join("\n");
 }
 
 function HeaderTitle(parts: HeaderParts & { sort: Sort | undefined; order: number }) {
@@ -127,7 +129,6 @@ function HeaderSummary({ column, width, isCurrent, headers }: HeaderParts & { he
       ) : (
         <div class="sx-bars-none" />
       )}
-      <Distinct header={header} />
     </div>
   );
 }
@@ -146,20 +147,18 @@ function Nulls({ name, headers }: { name: string; headers: GridHeaders }) {
       title={`${plural(header.nulls, "row")} without a value. Click to see only these.`}
       onClick={() => headers.type(name, isChosen ? "" : "null")}
     >
-      {percent(header.nulls, header.rows)} null
+      {percent(header.nulls, header.rows)} NULL
     </button>
   );
 }
 
-function Distinct({ header }: { header: Header }) {
-  const { distinct, exact } = header;
-  if (distinct === null || header.rows === 0) return <div class="sx-head-facts" />;
-  return (
-    <div class="sx-head-facts" title={`${exact ? "" : "About "}${plural(distinct, "different value")}`}>
-      {exact ? "" : "≈ "}
-      {distinct < 10_000 ? count(distinct) : short(distinct)} distinct
-    </div>
-  );
+/** How many values; where the line has no room for it, it is in the tip of the type alone. */
+function Distinct({ header }: { header: Header | null }) {
+  return header && header.distinct !== null && header.rows > 0 ? <span>{distinctText(header)}</span> : null;
+}
+
+function distinctText({ distinct, exact }: Header): string {
+  return `${exact ? "" : "≈ "}${plural(distinct ?? 0, "value")}`;
 }
 
 /** The edge of a column, which is dragged, or moved with the arrow keys; a double click fits it to the content. */

@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { Button } from "../states";
 import type { Kind } from "../protocol";
-import { Popover } from "./popover";
+import { Popover } from "../popover";
 import type { GridColumn, GridHeaders, GridSorts } from "./source";
 
 interface MenuParts {
@@ -37,18 +37,13 @@ export function HeaderMenu(parts: MenuParts) {
   };
   return (
     <Popover
-      label={`Column ${column.name}`}
-      class="sx-head-popover"
-      style={{ left: `${parts.left}px`, top: `${parts.top}px` }}
-      opener={parts.opener}
-      onClose={onClose}
+      label={`Column ${column.name}`} class="sx-head-popover" style={{ left: `${parts.left}px`, top: `${parts.top}px` }}
+      opener={parts.opener} onClose={onClose}
     >
       {headers && <TypedFilter column={column} headers={headers} onClose={onClose} />}
       <div class="sx-menu">
         {sorting && sort?.descending !== false && (
-          <Button look="quiet" icon="up" onClick={then(() => sorting.order(column.name, false))}>
-            Sort ascending
-          </Button>
+          <Button look="quiet" icon="up" onClick={then(() => sorting.order(column.name, false))}>Sort ascending</Button>
         )}
         {sorting && sort?.descending !== true && (
           <Button look="quiet" icon="down" onClick={then(() => sorting.order(column.name, true))}>
@@ -63,12 +58,8 @@ export function HeaderMenu(parts: MenuParts) {
         <Button look="quiet" icon="pin" onClick={then(() => parts.onPin(!parts.isPinned))}>
           {parts.isPinned ? "Unpin column" : "Pin column"}
         </Button>
-        <Button look="quiet" icon="fit" onClick={then(parts.onFit)}>
-          Fit width to content
-        </Button>
-        <Button look="quiet" icon="close" onClick={then(parts.onHide)}>
-          Hide column
-        </Button>
+        <Button look="quiet" icon="fit" onClick={then(parts.onFit)}>Fit width to content</Button>
+        <Button look="quiet" icon="close" onClick={then(parts.onHide)}>Hide column</Button>
       </div>
     </Popover>
   );
@@ -92,18 +83,12 @@ function TypedFilter({ column, headers, onClose }: FilterParts) {
       <label>
         <span>Filter {column.name}</span>
         <input
-          class="sx-field"
-          type="text"
-          spellcheck={false}
-          autocomplete="off"
-          value={text.value}
+          class="sx-field" type="text" spellcheck={false} autocomplete="off" value={text.value}
           placeholder={EXAMPLES[column.kind] ?? "> 5, 1 .. 9, null"}
           onInput={(event) => (text.value = event.currentTarget.value)}
         />
       </label>
-      <Button look="primary" type="submit">
-        Apply
-      </Button>
+      <Button look="primary" type="submit">Apply</Button>
     </form>
   );
 }

@@ -35,7 +35,7 @@ export function seenColumns({ offsets, stuck }: Placed, viewport: Viewport): See
   return { stuck: range(0, stuck), moving: range(stuck + first, stuck + end), begin, gap: others[first] as number };
 }
 
-function range(first: number, end: number): number[] {
+export function range(first: number, end: number): number[] {
   return Array.from({ length: Math.max(0, end - first) }, (_, i) => first + i);
 }
 

@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { count } from "../format";
-import { RequestError, Superseded } from "../kernel";
+import { failureOf } from "../kernel";
 import type { Cell, Failure as Reason, Tree } from "../protocol";
 import { Button, Copy, Failure, Skeleton } from "../states";
 import type { GridColumn, GridSource } from "./source";
@@ -30,9 +30,7 @@ export function ValuePanel({ source, column, row, cell, onClose }: PanelParts) {
         if (!isOver) tree.value = found;
       },
       (error: unknown) => {
-        if (error instanceof Superseded || isOver) return;
-        if (!(error instanceof RequestError)) throw error;
-        failure.value = error.failure;
+        if (!isOver) failure.value = failureOf(error);
       },
     );
     return () => {
@@ -42,42 +40,32 @@ export function ValuePanel({ source, column, row, cell, onClose }: PanelParts) {
   const text = tree.value?.text ?? (typeof cell === "string" ? cell : null);
   const isTree = tree.value?.items !== undefined;
   return (
-    <aside class="sx-value" aria-label={`Value of ${column.name}`}>
-      <header class="sx-value-head">
+    <section class="sx-value" aria-label={`Value of ${column.name}`}>
+      <div class="sx-value-head">
         <div class="sx-value-title">
           <strong class="sx-cut">{column.name}</strong>
-          <span class="sx-muted sx-cut">
-            row {count(row + 1)} · {column.type}
-          </span>
+          <span class="sx-muted sx-cut">row {count(row + 1)} · {column.type}</span>
         </div>
         {text !== null && !isTree && <Copy text={text} look="quiet" />}
         <Button look="quiet" icon="close" aria-label="Close the value" onClick={onClose} />
-      </header>
+      </div>
       <div class="sx-value-body" tabindex={0} role="region" aria-label={`Text of ${column.name}`}>
-        {failure.value ? (
-          <Failure failure={failure.value} />
-        ) : cell === null ? (
+        {failure.value ? <Failure failure={failure.value} /> : cell === null ? (
           <span class="sx-cell-null">NULL</span>
         ) : isTree ? (
           <TreeItems items={tree.value?.items ?? []} more={tree.value?.more} />
-        ) : text === null || (needsMore && tree.value === null) ? (
-          <Skeleton rows={3} />
-        ) : text === "" ? (
+        ) : text === null || (needsMore && tree.value === null) ? <Skeleton rows={3} /> : text === "" ? (
           <span class="sx-cell-none">''</span>
-        ) : (
-          <pre class="sx-value-text">{text}</pre>
-        )}
+        ) : <pre class="sx-value-text">{text}</pre>}
       </div>
-    </aside>
+    </section>
   );
 }
 
 function TreeItems({ items, more }: { items: [string, Tree][]; more: string | undefined }) {
   return (
     <ul class="sx-tree">
-      {items.map(([name, each], i) => (
-        <TreeItem key={i} name={name} tree={each} />
-      ))}
+      {items.map(([name, each], i) => <TreeItem key={i} name={name} tree={each} />)}
       {more && <li class="sx-muted">{more}</li>}
     </ul>
   );

@@ -2,7 +2,7 @@
 import { batch, signal } from "@preact/signals";
 import { isStuck, revealed, rowsSeen, type Scrolled, scaleOf, scrolled, settled, type Span } from "./virtual";
 
-export const ROW = 28;
+export const ROW = 24;
 const MORE = 8; // rows drawn above and below the window
 const STEP = 4; // rows: so far is scrolled before others are drawn
 export const SIDE = 64; // px: the same for columns

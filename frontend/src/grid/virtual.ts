@@ -105,31 +105,6 @@ export function blocksOf(rows: Span, size: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, i) => first + i);
 }
 
-/** Keys of drawn rows: rows that stay keep theirs, others take those of rows that go, so that no element is made. */
-export class RowKeys {
-  private rows = new Map<number, number>(); // key by row
-  private next = 0;
-
-  of({ first, end }: Span): number[] {
-    const kept = new Map<number, number>();
-    const free: number[] = [];
-    for (const [row, key] of this.rows) {
-      if (row >= first && row < end) kept.set(row, key);
-      else free.push(key);
-    }
-    free.reverse();
-    const keys: number[] = [];
-    const rows = new Map<number, number>();
-    for (let row = first; row < end; row++) {
-      const key = kept.get(row) ?? free.pop() ?? this.next++;
-      keys.push(key);
-      rows.set(row, key);
-    }
-    this.rows = rows;
-    return keys;
-  }
-}
-
 /** What a block is kept by: some rows of some columns. */
 export function blockKey(block: number, chunk: number): string {
   return `${block}:${chunk}`;

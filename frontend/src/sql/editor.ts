@@ -1,13 +1,7 @@
 /** The editor of the SQL tab: CodeMirror with our dialect, keys, completion and errors underlined. */
 import {
-  acceptCompletion,
-  autocompletion,
-  closeBrackets,
-  closeBracketsKeymap,
-  completionKeymap,
-  type CompletionContext,
-  type CompletionResult,
-  startCompletion,
+  acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap,
+  type CompletionContext, type CompletionResult, startCompletion,
 } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { PostgreSQL, sql, SQLDialect } from "@codemirror/lang-sql";
@@ -21,8 +15,6 @@ import { asksAt, completions, underlined } from "./lookup";
 
 export interface EditorActions {
   run(): void;
-  older(): boolean; // Alt-Up; false where there is no older statement
-  newer(): boolean;
   changed(text: string): void;
   complete(text: string, at: number): Promise<Completion | null>; // null: superseded
   cancelComplete(): void;
@@ -45,17 +37,14 @@ export function makeEditor(
   actions: EditorActions,
 ): EditorView {
   const state = EditorState.create({ doc: text, extensions: extensions(keywords, actions) });
-  const view = new EditorView({ state, parent });
-  return view;
+  return new EditorView({ state, parent });
 }
 
 function extensions(keywords: readonly string[], actions: EditorActions) {
   return [
     Prec.highest(
       keymap.of([
-        { key: "Mod-Enter", run: () => (actions.run(), true), preventDefault: true },
-        { key: "Alt-ArrowUp", run: () => actions.older() },
-        { key: "Alt-ArrowDown", run: () => actions.newer() },
+        { key: "Mod-Enter", run: (view) => (closeCompletion(view), actions.run(), true), preventDefault: true },
         { key: "Tab", run: acceptCompletion }, // else Tab leaves the editor
         { key: "Ctrl-Space", run: startCompletion },
       ]),
@@ -97,7 +86,8 @@ async function asked(context: CompletionContext, actions: EditorActions): Promis
   if (!context.explicit && !asksAt(text.slice(0, context.pos))) return null;
   context.addEventListener("abort", () => actions.cancelComplete());
   const offered = await actions.complete(text, context.pos);
-  return offered === null || context.aborted ? null : completions(offered);
+  if (offered === null || context.aborted || context.view?.hasFocus === false) return null;
+  return completions(offered, context.explicit ? "" : text.slice(offered.from, context.pos));
 }
 
 /** Another text in the editor, the cursor at its end. */
@@ -113,10 +103,4 @@ export function markFailure(view: EditorView, failure: Failure | null): void {
     ? [{ ...underlined(place, view.state.doc.length), severity: "error" as const, message: failure.message }]
     : [];
   view.dispatch(setDiagnostics(view.state, marks));
-}
-
-/** Put the cursor at the place of a failure. */
-export function goTo(view: EditorView, from: number): void {
-  view.dispatch({ selection: { anchor: Math.min(from, view.state.doc.length) }, scrollIntoView: true });
-  view.focus();
 }

@@ -10,9 +10,10 @@ const TYPES: Record<Offered["options"][number]["kind"], string> = {
   version: "constant",
 };
 
-/** The kernel's options keep their order: it knows what may come next. */
-export function completions(offered: Offered): CompletionResult | null {
-  if (offered.options.length === 0) return null;
+/** The kernel's options keep their order: it knows what may come next. None where the first one is typed already. */
+export function completions(offered: Offered, typed = ""): CompletionResult | null {
+  const [best] = offered.options;
+  if (best === undefined || isTyped(best.label, typed)) return null;
   const options = offered.options.map(({ label, apply, kind }, index): Completion => ({
     label,
     ...(apply === label ? {} : { apply }),
@@ -20,7 +21,12 @@ export function completions(offered: Offered): CompletionResult | null {
     detail: kind === "keyword" ? "" : kind,
     boost: Math.max(-99, 99 - 2 * index),
   }));
-  return { from: offered.from, options, validFor: /^\w+$/ };
+  const validFor = (text: string): boolean => /^\w+$/.test(text) && !options.some(({ label }) => isTyped(label, text));
+  return { from: offered.from, options, validFor };
+}
+
+function isTyped(label: string, typed: string): boolean {
+  return label.toLowerCase() === typed.toLowerCase();
 }
 
 /** Whether to ask while a user writes: at a word or after a dot, an @ or a quotation mark, not after a space. */

@@ -1,11 +1,11 @@
 /** What the SQL tab knows: the answer, its chart, statements that ran. It stays while other tabs are shown. */
 import { batch, signal } from "@preact/signals";
+import { statementOf } from "../filters";
 import type { GridSource } from "../grid/source";
-import { RequestError, Superseded } from "../kernel";
 import type { ChartAnswer, Failure, Mark, PageAnswer, SqlAnswer } from "../protocol";
 import { type Loaded, NOTHING, type Store } from "../store";
 import { Colors } from "./colors";
-import { AT_DRAFT, type Place, remembered, stepped } from "./past";
+import { remembered } from "./past";
 
 export interface ChartChoice {
   mark: Mark | ""; // empty: by the types of the columns
@@ -74,7 +74,6 @@ export class SqlState {
   readonly status = signal("");
   readonly version = signal(0); // at which the shown answer is
   readonly colors = new Colors();
-  private place: Place = AT_DRAFT;
   private runs = 0;
 
   constructor(private readonly store: Store) {}
@@ -89,7 +88,6 @@ export class SqlState {
     const text = store.statement.peek();
     if (text.trim() === "") return;
     const [table, version] = [store.table.peek(), store.version.peek()];
-    this.place = AT_DRAFT;
     batch(() => {
       this.past.value = remembered(this.past.peek(), text);
       this.status.value = "";
@@ -131,24 +129,6 @@ export class SqlState {
     if (this.answer.peek().failure !== null) this.answer.value = { ...this.answer.peek(), failure: null };
   }
 
-  /** One step in the statements that ran; null where there is none. */
-  step(by: 1 | -1): string | null {
-    const found = stepped(this.past.peek(), this.place, this.store.statement.peek(), by);
-    if (found === null) return null;
-    this.place = found.place;
-    return found.text;
-  }
-
-  /** Put the cell into the notebook, below. */
-  async write(line: string): Promise<void> {
-    try {
-      this.status.value = (await this.store.kernel.ask("write", { text: line })).sentence;
-    } catch (error) {
-      if (error instanceof RequestError) this.status.value = error.message;
-      else if (!(error instanceof Superseded)) throw error;
-    }
-  }
-
   private forget(): void {
     this.answer.value = { ...this.answer.peek(), value: null };
     this.shown.value = null;
@@ -170,6 +150,5 @@ export function sqlState(store: Store): SqlState {
 
 /** What an editor that was never used shows. */
 export function defaultStatement(table: string): string {
-  const name = /^[a-z_][a-z0-9_]*$/.test(table) ? table : `"${table.replaceAll('"', '""')}"`;
-  return table ? `SELECT *\nFROM ${name}\nLIMIT 1000` : "";
+  return table ? statementOf(table, "", []) : "";
 }

@@ -1,15 +1,11 @@
 /** Ticks of axes that people read: dates that do not collide, numbers in groups. */
-import { count, short } from "../format";
+import { clock, count, DAY, day, HOUR, MINUTE, MONTHS, short } from "../format";
 
-const MINUTE = 60_000;
-const HOUR = 60 * MINUTE;
-const DAY = 24 * HOUR;
 const STEPS = [
   ...[1, 5, 15, 30].map((each) => each * MINUTE),
   ...[1, 3, 6, 12].map((each) => each * HOUR),
   ...[1, 2, 7, 14].map((each) => each * DAY),
 ];
-const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const MONTH_STEPS = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200];
 const ROOM = 72; // pixels for one tick
 
@@ -42,16 +38,14 @@ function evenTicks(from: number, to: number, step: number): TimeTicks {
 
 /** `5 Aug`, and the year at the first tick and where it changes. */
 function dayLabel(time: number, first: number): string {
-  const date = new Date(time);
-  const text = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
-  return time === first ? `${text}\n${date.getUTCFullYear()}` : text;
+  const text = day(time, time);
+  return time === first ? `${text}\n${new Date(time).getUTCFullYear()}` : text;
 }
 
 /** `10:00`, and the day at the first tick and at midnight. */
 function clockLabel(time: number, first: number): string {
-  const date = new Date(time);
-  const text = date.toISOString().slice(11, 16);
-  return time === first || text === "00:00" ? `${text}\n${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}` : text;
+  const text = clock(time);
+  return time === first || text === "00:00" ? `${text}\n${day(time, time)}` : text;
 }
 
 /** `Aug`, and the year at the first tick and in January; only the year when a step is whole years. */
