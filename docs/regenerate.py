@@ -32,11 +32,13 @@ def run_notebook(path: Path) -> None:
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)
+    notebook.metadata.pop("widgets", None)  # pictures stay; a widget lives as long as its kernel
     NotebookClient(
         notebook,
         timeout=CELL_SECONDS,
         kernel_name="python3",
         record_timing=False,
+        store_widget_state=False,
         resources={"metadata": {"path": str(path.parent)}},
     ).execute()
     nbformat.write(notebook, path)

@@ -15,10 +15,12 @@ import anywidget
 import traitlets
 from IPython.display import display
 
-from sleeper_nb.widgets.request_lanes import Background, Method, RequestLanes, run_in_thread
+from sleeper_nb.progress import Watch
+from sleeper_nb.widgets.request_lanes import Answer, Background, Message, Method, RequestLanes, run_in_thread
 from sleeper_nb.widgets.static_picture import StaticPicture, static_bundle
 
 _STATIC: Final = Path(__file__).parent / "static"
+_SCRIPT, _STYLE = _STATIC / "explorer.js", _STATIC / "explorer.css"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +74,14 @@ class AskedWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is bu
         As it was given.
     selection
         What is selected, in step with the page; ``frontend/src/protocol.ts`` says what it has.
+    build
+        Names the front end's files: the widgets of a page load them once.
     methods
         What answers the requests.
     """
 
-    _esm = _STATIC / "explorer.js"
-    _css = _STATIC / "explorer.css"
+    _esm = _STATIC / "loader.js"
+    build = traitlets.Unicode().tag(sync=True)
     start = traitlets.Dict().tag(sync=True)
     selection = traitlets.Dict().tag(sync=True)
     _requests: RequestLanes | None = None  # ipywidgets closes a widget that could not be made, too
@@ -89,9 +93,9 @@ class AskedWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is bu
         selection: Mapping[str, Any],
         background: Background = run_in_thread,
     ) -> None:
-        super().__init__(start=start.values(), selection=dict(selection))
-        self.methods = dict(methods)
-        self._requests = lanes = RequestLanes(methods, self.send, background)
+        super().__init__(build=_build(), start=start.values(), selection=dict(selection))
+        self.methods = {"source": _source, **methods}
+        self._requests = lanes = RequestLanes(self.methods, self.send, background)
         self.on_msg(lambda _, message, __: lanes.take(message))
 
     def close(self) -> None:
@@ -115,6 +119,16 @@ class AskedWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is bu
         bundle = self._repr_mimebundle_()
         data = bundle[0] if isinstance(bundle, tuple) else bundle
         display({**data, "text/plain": repr(self)}, raw=True)
+
+
+def _build() -> str:
+    stats = (each.stat() for each in (_SCRIPT, _STYLE))
+    return " ".join(f"{each.st_size}-{each.st_mtime_ns}" for each in stats)
+
+
+def _source(asked: Message, watch: Watch) -> Answer:  # noqa: ARG001 - as all methods
+    """Return the front end: notebooks save what a widget's ``_esm`` has, which would be 900 KB for each."""
+    return {"script": _SCRIPT.read_text("utf-8"), "style": _STYLE.read_text("utf-8")}
 
 
 def request_key(what: str, asked: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ POLICY: Final = (
 )
 _PAGE: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>A widget</title>
-<link rel="icon" href="data:,"><link rel="stylesheet" href="theme.css"><link rel="stylesheet" href="widget.css">
+<link rel="icon" href="data:,"><link rel="stylesheet" href="theme.css">
 <style>
 body { margin: 0; padding: 16px; background: var(--jp-layout-color0, Canvas);
        color: var(--jp-content-font-color1, CanvasText);
@@ -156,8 +156,6 @@ def _handler_of(host: BareHost) -> type[BaseHTTPRequestHandler]:
                     self._answer("text/css", host.dress.sheet)
                 case "/widget.js":
                     self._answer("text/javascript", host.widget._esm)
-                case "/widget.css":
-                    self._answer("text/css", host.widget._css)
                 case "/state":
                     self._answer("application/json", json.dumps(host.state(), default=str))
                 case "/events":
