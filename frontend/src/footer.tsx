@@ -9,11 +9,12 @@ import type { Store } from "./store";
 
 export function FooterBar({ store }: { store: Store }) {
   const { line, source, seconds: taken } = store.footer.value;
+  if (isPlain(store)) return null;
   return (
     <div class="sx-footer" role="group" aria-label="Equivalent command">
       {line ? (
         <>
-          <code class="sx-footer-line sx-cut" title={line}>{line}</code>
+          <code class="sx-footer-line" title={line}>{line}</code>
           <Copy text={line} look="quiet" name="Copy the command" />
           {store.start.canWrite && <InsertCell store={store} line={line} />}
         </>
@@ -24,6 +25,12 @@ export function FooterBar({ store }: { store: Store }) {
       </span>
     </div>
   );
+}
+
+/** Whether the page shown has its command itself, or has nothing yet: a statement, or the plan of an action. */
+function isPlain(store: Store): boolean {
+  const tab = store.tab.value;
+  return (tab === "sql" && store.footer.value.line === "") || (tab === "changes" && store.planned.value !== null);
 }
 
 /** A button that puts the command into a new cell, and says what became of it. */

@@ -2,6 +2,7 @@
 import { effect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ChartPicker, ChartView } from "./chart";
+import { InsertCell } from "./footer";
 import { plural } from "./format";
 import { Grid } from "./grid/grid";
 import { Icon } from "./icons";
@@ -12,6 +13,7 @@ import type { Completion, SqlAnswer } from "./protocol";
 import "./sql.css";
 import { Colors } from "./sql/colors";
 import { makeEditor, markFailure, setText } from "./sql/editor";
+import { corrected } from "./sql/lookup";
 import { oneLine } from "./sql/past";
 import { defaultStatement, type Face, ShownAnswer, type SqlState, sqlState } from "./sql/state";
 import { Button, Empty, Failure, Segments, Skeleton, Status } from "./states";
@@ -33,13 +35,13 @@ export function SqlTab({ store }: { store: Store }) {
         const shown = state.shown.value;
         const chart = shown?.face.value === "chart" ? shown.chart.value.value : null;
         if (value?.kind === "rows") store.say(chart?.line ?? value.line, value.source, value.seconds);
-        else store.say(value?.plan.line ?? "");
+        else store.say(""); // a plan has its command itself
       }),
     [state],
   );
   return (
     <div class="sx-sql">
-      <div class="sx-sql-panes">
+      <div class={`sx-sql-panes${state.answer.value.value ? " sx-sql-answered" : ""}`}>
         <StatementEditor store={store} state={state} />
         <Outcome store={store} state={state} />
       </div>
@@ -67,6 +69,7 @@ function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
     };
   }, [store]);
   const version = store.version.value;
+  const better = state.failure && corrected(store.statement.value, state.failure);
   return (
     <div class="sx-sql-top">
       <div class="sx-sql-bar">
@@ -80,7 +83,13 @@ function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
         <Earlier state={state} />
       </div>
       <div ref={place} class="sx-sql-editor" data-lm-suppress-shortcuts="true" />
-      {state.failure && <div class="sx-sql-failure"><Failure failure={state.failure} /></div>}
+      {state.failure && (
+        <div class="sx-sql-failure">
+          <Failure failure={state.failure}>
+            {better && <Button onClick={() => state.edited(better.text)}>Use {better.name}</Button>}
+          </Failure>
+        </div>
+      )}
     </div>
   );
 }
@@ -94,7 +103,6 @@ async function complete(store: Store, text: string, at: number): Promise<Complet
   }
 }
 
-/** The statements that ran in this page. */
 function Earlier({ state }: { state: SqlState }) {
   const past = state.past.value;
   if (past.length === 0) return null;
@@ -130,7 +138,9 @@ function Answered(parts: { store: Store; state: SqlState; value: SqlAnswer | nul
   if (value?.kind === "plan") {
     return (
       <div class="sx-sql-plan">
-        <PlanCard plan={value.plan} note="Nothing has changed. Run the command in a cell to apply it." />
+        <PlanCard plan={value.plan} note="Nothing has changed. Run the command in a cell to apply it.">
+          {store.start.canWrite && <InsertCell store={store} line={value.plan.line} look="primary" />}
+        </PlanCard>
       </div>
     );
   }
@@ -141,7 +151,7 @@ function Answered(parts: { store: Store; state: SqlState; value: SqlAnswer | nul
   if (loading) {
     return <div class="sx-sql-skeleton"><Skeleton rows={8} label="The statement runs" /></div>;
   }
-  if (state.failure) return <Empty title="No answer">Correct the statement and run it again.</Empty>;
+  if (state.failure) return null;
   const keys = IS_MAC ? "⌘⏎" : "Ctrl+Enter";
   return (
     <Empty title="No answer yet" icon="table">
@@ -153,7 +163,6 @@ function Answered(parts: { store: Store; state: SqlState; value: SqlAnswer | nul
   );
 }
 
-/** The rows of an answer, or their chart. */
 function AnswerRows({ shown, version }: { shown: ShownAnswer; version: number }) {
   const face = shown.face.value;
   const { total } = shown.source;
@@ -162,7 +171,7 @@ function AnswerRows({ shown, version }: { shown: ShownAnswer; version: number })
       <div class="sx-sql-head">
         <Segments label="Show the answer as" options={FACES} value={face} onChoose={(each) => shown.show(each)} />
         <span class="sx-muted sx-sql-total" role="status">
-          {total === null ? "Many rows" : plural(total, "row")}
+          {total === null ? `More than ${plural(shown.first.rows.length, "row")}` : plural(total, "row")}
           {version > 0 && ` · at snapshot ${version}`}
         </span>
         {face === "chart" && <ChartPicker shown={shown} />}

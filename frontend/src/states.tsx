@@ -39,7 +39,8 @@ export function Empty(parts: {
 }
 
 /** What went wrong and how to fix it. */
-export function Failure({ failure, onRetry }: { failure: Reason; onRetry?: () => void }) {
+export function Failure(parts: { failure: Reason; onRetry?: () => void; children?: ComponentChildren }) {
+  const { failure, onRetry, children } = parts;
   return (
     <div class="sx-failure" role="alert">
       <Icon name="warning" />
@@ -48,6 +49,7 @@ export function Failure({ failure, onRetry }: { failure: Reason; onRetry?: () =>
         {failure.hint && <p class="sx-muted">{failure.hint}</p>}
       </div>
       {onRetry && <Button onClick={onRetry}>Try again</Button>}
+      {children}
     </div>
   );
 }
