@@ -55,11 +55,7 @@ function DoneLine({ store, outcome, onClose }: { store: Store; outcome: Outcome;
   );
 }
 
-interface PlanningParts {
-  store: Store;
-  planned: Planned;
-  onDone: (outcome: Outcome) => void;
-}
+interface PlanningParts { store: Store; planned: Planned; onDone: (outcome: Outcome) => void }
 
 function Planning({ store, planned, onDone }: PlanningParts) {
   const { action, version } = planned;

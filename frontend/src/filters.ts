@@ -62,7 +62,6 @@ export function ordered([a, b]: Bars): Bars {
   return a <= b ? [a, b] : [b, a];
 }
 
-/** How many rows the chosen bars have. */
 export function cubeRows(cube: CubeAnswer, bars: Bars): number {
   return sum(cube.rows, bars);
 }

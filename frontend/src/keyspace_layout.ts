@@ -2,10 +2,7 @@
 import type { KeySpaceAnswer } from "./protocol";
 
 /** The part of key space that is shown; 0 is its beginning and 1 its end. */
-export interface View {
-  start: number;
-  end: number;
-}
+export interface View { start: number; end: number }
 
 export const WHOLE: View = { start: 0, end: 1 };
 const LEAST_SHARE = 0.02; // of the mean leaf: an empty one stays visible
@@ -35,7 +32,6 @@ export function boundaries(rows: readonly number[], equal: boolean): Float64Arra
   return edges;
 }
 
-/** The leaf at a place between 0 and 1. */
 export function leafAt(edges: Float64Array, place: number): number {
   let [low, high] = [0, edges.length - 2];
   while (low < high) {
@@ -202,7 +198,6 @@ export function zoomed(view: View, factor: number, at: number, leaves: number): 
   return within(fixed - at * span, span);
 }
 
-/** Move by a part of the view. */
 export function panned(view: View, by: number): View {
   const span = view.end - view.start;
   return within(view.start + by * span, span);

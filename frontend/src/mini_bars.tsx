@@ -11,7 +11,6 @@ interface MiniBarsParts {
 
 const LEAST = 2; // pixels of a bar that is not 0
 
-/** Bars of the values; what they were is a line above or inside them. */
 export function MiniBars({ label, bars, width = 160, height = 40 }: MiniBarsParts) {
   const most = bars.reduce((sum, each) => Math.max(sum, each.value, each.before ?? 0), 0) || 1;
   const step = width / Math.max(1, bars.length);

@@ -17,11 +17,7 @@ import { NO_QUERY, type Store } from "./store";
 
 const TYPING = 300; // ms after the last key, before a search begins
 
-interface Seen {
-  first: number;
-  end: number;
-  total: number | null;
-}
+interface Seen { first: number; end: number; total: number | null }
 
 export function RowsTab({ store }: { store: Store }) {
   const model = RowsModel.of(store);
@@ -146,7 +142,6 @@ function Shown({ seen, brushed, all }: { seen: Seen; brushed: number | null; all
   );
 }
 
-/** The filter as SQL. */
 function Where({ where }: { where: string }) {
   return <code class="sx-rows-where sx-cut sx-muted" title={where}>{where && `WHERE ${where}`}</code>;
 }
@@ -175,7 +170,6 @@ function Carry({ store, model }: { store: Store; model: RowsModel }) {
   );
 }
 
-/** Puts the rows into a variable. */
 function KeepForm({ store }: { store: Store }) {
   const variable = useSignal("df");
   const done = useSignal("");

@@ -10,11 +10,7 @@ import type { CubeAnswer, Header, Query, RowsAnswer, Tree } from "./protocol";
 import type { Footer, Store } from "./store";
 
 /** What the rows and headers are of. */
-interface Subject {
-  table: string;
-  version: number;
-  query: Query;
-}
+interface Subject { table: string; version: number; query: Query }
 
 interface Known {
   of: string; // the subject

@@ -5,10 +5,7 @@ import type { Store } from "./store";
 import { clamp } from "./timebar_scale";
 
 /** Handles as places on the axis. */
-export interface Places {
-  version: number;
-  before: number | null;
-}
+export interface Places { version: number; before: number | null }
 
 interface Moving {
   index: number;
@@ -50,7 +47,6 @@ export class Travel {
     else this.start(index, before);
   }
 
-  /** Move the handle that was grabbed. */
   to(index: number): void {
     const at = this.moving.peek();
     if (at !== null) this.start(index, at.fixed);
@@ -111,7 +107,6 @@ export class Travel {
     this.timer = setTimeout(then, REST);
   }
 
-  /** Tell the page where the handles are. */
   private tell(): void {
     const { store } = this;
     const { version, before } = this.places.peek();

@@ -9,10 +9,7 @@ import type { GridColumn } from "./source";
 
 const MOST = 200;
 
-interface ColumnsParts {
-  columns: GridColumn[];
-  layout: Signal<ColumnLayout>;
-}
+interface ColumnsParts { columns: GridColumn[]; layout: Signal<ColumnLayout> }
 
 export function ColumnsButton({ columns, layout }: ColumnsParts) {
   const known = new Set(columns.map(({ name }) => name));

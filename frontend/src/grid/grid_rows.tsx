@@ -23,7 +23,6 @@ interface Box {
   isLastPinned: boolean;
 }
 
-/** Where a column is. */
 export function boxOf({ offsets, stuck, widths }: Placed, i: number): Box {
   return { width: widths[i] as number, left: i < stuck ? (offsets[i] as number) : null, isLastPinned: i === stuck - 1 };
 }

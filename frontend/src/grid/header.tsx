@@ -1,4 +1,5 @@
 /** The header of a column: name and order, type, bars, and how many values are NULL or different. */
+import { drag } from "../drag";
 import { percent, plural } from "../format";
 import { Icon } from "../icons";
 import type { Header, Sort } from "../protocol";
@@ -163,17 +164,6 @@ function distinctText({ distinct, exact }: Header): string {
 
 /** The edge of a column, which is dragged, or moved with the arrow keys; a double click fits it to the content. */
 function Handle({ column, width, isCurrent, onWidth }: HeaderParts) {
-  const onPointerDown = (event: PointerEvent): void => {
-    if (event.button !== 0) return;
-    event.preventDefault();
-    const handle = event.currentTarget as HTMLElement;
-    const from = event.clientX;
-    handle.setPointerCapture(event.pointerId);
-    const onMove = (to: PointerEvent): void => onWidth(column.name, width + to.clientX - from);
-    handle.addEventListener("pointermove", onMove);
-    const onEnd = (): void => handle.removeEventListener("pointermove", onMove);
-    handle.addEventListener("lostpointercapture", onEnd, { once: true });
-  };
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.key === "ArrowLeft") onWidth(column.name, width - KEY_STEP);
     else if (event.key === "ArrowRight") onWidth(column.name, width + KEY_STEP);
@@ -192,7 +182,7 @@ function Handle({ column, width, isCurrent, onWidth }: HeaderParts) {
       aria-valuenow={width}
       aria-valuemin={56}
       aria-valuemax={800}
-      onPointerDown={onPointerDown}
+      onPointerDown={(event) => drag(event, (x) => onWidth(column.name, width + x))}
       onDblClick={() => onWidth(column.name, null)}
       onKeyDown={onKeyDown}
     />

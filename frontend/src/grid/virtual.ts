@@ -10,17 +10,10 @@ export const MOST_SPACE = 8_000_000;
 const EDGE = 100_000;
 
 /** The height of all rows, of the element that is scrolled, and of the window onto it, in px. */
-export interface Scale {
-  content: number;
-  space: number;
-  view: number;
-}
+export interface Scale { content: number; space: number; view: number }
 
 /** Where the element is scrolled to, and which px of the content is at the top of the window. */
-export interface Scrolled {
-  top: number;
-  at: number;
-}
+export interface Scrolled { top: number; at: number }
 
 export interface Span {
   first: number;
