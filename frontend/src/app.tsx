@@ -10,6 +10,7 @@ import { useFullScreen } from "./full_screen";
 import { HEIGHT, heightFor, heightOf, within } from "./height";
 import { HistoryTab } from "./history";
 import { useSize } from "./measured";
+import { stepTo } from "./menu";
 import { PartitionsTab } from "./partitions";
 import type { Tab } from "./protocol";
 import { Rail } from "./rail";
@@ -86,19 +87,18 @@ function Main({ store }: { store: Store }) {
   const { failure, value } = store.opened.value;
   const { Page } = TABS.find((each) => each.tab === chosen) ?? TABS[0]!;
   const onKeyDown = (event: KeyboardEvent): void => {
-    const to = nextTab(event.key, chosen);
+    const to = stepTo(event.key, TABS.findIndex((each) => each.tab === chosen), TABS.length);
     if (to === null) return;
     event.preventDefault();
-    store.tab.value = to;
-    const list = event.currentTarget as HTMLElement;
-    list.querySelector<HTMLElement>(`[data-tab=${to}]`)?.focus();
+    store.tab.value = TABS[to]!.tab;
+    (event.currentTarget as HTMLElement).querySelectorAll<HTMLElement>("[role=tab]")[to]?.focus();
   };
   return (
     <>
       <div class="sx-tabs" role="tablist" aria-label="Views" onKeyDown={onKeyDown}>
         {TABS.map(({ tab, title }) => (
           <button
-            key={tab} type="button" class="sx-tab" role="tab" id={`${id}-${tab}`} data-tab={tab}
+            key={tab} type="button" class="sx-tab" role="tab" id={`${id}-${tab}`}
             aria-selected={tab === chosen} aria-controls={`${id}-panel`} tabIndex={tab === chosen ? 0 : -1}
             onClick={() => (store.tab.value = tab)}
           >
@@ -113,14 +113,6 @@ function Main({ store }: { store: Store }) {
       </div>
     </>
   );
-}
-
-/** The tab that a key goes to, round and round; null for other keys. */
-export function nextTab(key: string, from: Tab): Tab | null {
-  const at = TABS.findIndex((each) => each.tab === from);
-  const steps: Record<string, number> = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: TABS.length - 1 };
-  const to = steps[key];
-  return to === undefined ? null : (TABS[(to + TABS.length) % TABS.length]?.tab ?? null);
 }
 
 /** Says what broke in a part of the page, so that the rest stays; another `name` tries again. */

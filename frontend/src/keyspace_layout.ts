@@ -1,5 +1,6 @@
 /** Where leaves and files are in the picture of key space: a strip of leaves, layers of files, binned to pixels. */
 import type { KeySpaceAnswer } from "./protocol";
+import { lastAtMost } from "./sorted_numbers";
 
 /** The part of key space that is shown; 0 is its beginning and 1 its end. */
 export interface View { start: number; end: number }
@@ -33,13 +34,7 @@ export function boundaries(rows: readonly number[], equal: boolean): Float64Arra
 }
 
 export function leafAt(edges: Float64Array, place: number): number {
-  let [low, high] = [0, edges.length - 2];
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (edges[middle]! <= place) low = middle;
-    else high = middle - 1;
-  }
-  return low;
+  return Math.max(0, Math.min(edges.length - 2, lastAtMost(edges, place)));
 }
 
 export function median(values: readonly number[]): number {

@@ -74,9 +74,12 @@ export function Menu(parts: { label: string; actions: Action[]; class?: string; 
   );
 }
 
-/** The item that a key goes to, round and round; null for other keys. */
+/** Where a key goes among things in a row or a column, round and round; null for other keys. */
 export function stepTo(key: string, at: number, count: number): number | null {
-  const steps: Record<string, number> = { ArrowDown: at + 1, ArrowUp: at < 0 ? -1 : at - 1, Home: 0, End: count - 1 };
+  const [next, before] = [at + 1, at < 0 ? -1 : at - 1];
+  const steps: Record<string, number> = {
+    ArrowDown: next, ArrowRight: next, ArrowUp: before, ArrowLeft: before, Home: 0, End: count - 1,
+  };
   const to = steps[key];
   return to === undefined || count === 0 ? null : (to + count) % count;
 }
