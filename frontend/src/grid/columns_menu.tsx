@@ -18,7 +18,7 @@ export function ColumnsButton({ columns, layout }: ColumnsParts) {
     <>
       <Icon name="table" />
       <span>Columns</span>
-      {hidden > 0 && <span class="sx-muted">{count(columns.length - hidden)} of {count(columns.length)}</span>}
+      <span class="sx-muted">{hidden > 0 && `${count(columns.length - hidden)} of `}{count(columns.length)}</span>
     </>
   );
   return (

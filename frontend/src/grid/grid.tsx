@@ -13,10 +13,10 @@ import { HeaderMenu } from "./header_menu";
 import { GUTTER, range, seenColumns, useBlocks, usePlaced } from "./placed";
 import type { GridColumn, GridProps } from "./source";
 import { ValuePanel } from "./value_panel";
-import { ROW, Viewport } from "./viewport";
+import { ROW, SIDE, Viewport } from "./viewport";
 import { scaleOf } from "./virtual";
 
-const LEAST_WITH_BARS = 124; // px of a column
+const LEAST_WITH_BARS = 76; // px of a column
 
 export function Grid(props: GridProps) {
   const { source, label, headers, sorting } = props;
@@ -147,6 +147,8 @@ export function Grid(props: GridProps) {
   };
 
   const width = placed.offsets.at(-1) as number;
+  const left = viewport.left.value; // to the next 64 px below
+  const isMore = width > viewport.width.value + (left > 0 ? left + SIDE : 0);
   const space = scaleOf(rows * ROW, viewport.height.value).space;
   const pinned = pinnedNames(columns, layout.value);
   const isEmpty = blocks.total === 0 && !blocks.isEmpty;
@@ -193,6 +195,7 @@ export function Grid(props: GridProps) {
             </div>
           </div>
         </div>
+        {isMore && <div class="sx-grid-fade" style={{ left: `${viewport.width.value}px` }} />}
         {headers && failure === null && <Unread headers={headers} />}
         {(isEmpty || failure) && (
           <div class="sx-grid-over">

@@ -37,6 +37,7 @@ export function bodyRow(frame: Frame, at: number) {
       ...boxOf(placed, i),
       column,
       cell: blocks.cell(at, column.name),
+      fraction: placed.fractions[i] as number,
       before: mark && blocks.before(at, column.name),
       index: i + 1 + offset,
       activeId: isActive ? `${frame.id}-active` : "",

@@ -4,6 +4,7 @@ import { percent, plural } from "../format";
 import { Icon } from "../icons";
 import type { Header, Sort } from "../protocol";
 import { HeaderBars } from "./bars";
+import { isNumber } from "./cell_text";
 import type { GridColumn, GridHeaders, GridSorts } from "./source";
 
 export const PLAIN_HEAD = 46;
@@ -30,6 +31,7 @@ export function HeaderCell(parts: HeaderParts) {
   const at = sorting?.sorts.findIndex((each) => each.column === column.name) ?? -1;
   const sort = at < 0 ? undefined : sorting?.sorts[at];
   const classes = ["sx-head-cell", left !== null && "sx-pinned", parts.isLastPinned && "sx-pinned-last"];
+  if (isNumber(column.kind)) classes.push("sx-head-number");
   return (
     <div
       class={classes.filter(Boolean).join(" ")}
@@ -78,7 +80,6 @@ function HeaderTitle(parts: HeaderParts & { sort: Sort | undefined; order: numbe
     <>
       {column.role ? <Icon name="key" /> : null}
       <span class="sx-head-text sx-cut">{column.name}</span>
-      {sort && <Icon name={sort.descending ? "down" : "up"} />}
       {order > 0 && <span class="sx-head-order">{order}</span>}
     </>
   );
@@ -99,13 +100,13 @@ function HeaderTitle(parts: HeaderParts & { sort: Sort | undefined; order: numbe
       </button>
       <button
         type="button"
-        class="sx-head-menu"
+        class={`sx-head-menu${sort ? " sx-head-sorted" : ""}`}
         tabindex={stop}
         aria-label={`Menu of ${column.name}`}
         aria-haspopup="dialog"
         onClick={(event) => parts.onMenu(column, event.currentTarget)}
       >
-        <Icon name={parts.headers?.typed(column.name) ? "filter" : "more"} />
+        <Icon name={sort ? (sort.descending ? "down" : "up") : parts.headers?.typed(column.name) ? "filter" : "more"} />
       </button>
     </div>
   );
