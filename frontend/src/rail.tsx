@@ -188,7 +188,7 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
             <Row
               key={row.name} id={`${id}-${first + i}`} row={row} details={details.get(row.name)} index={first + i}
               of={rows.length} isChosen={row.name === store.table.value} isActive={first + i === at}
-              onChoose={() => choose(first + i)}
+              onChoose={() => choose(first + i)} onDue={() => (store.tab.value = "partitions")}
             />
           ))}
         </div>
@@ -214,9 +214,10 @@ interface RowParts {
   isChosen: boolean;
   isActive: boolean;
   onChoose: () => void;
+  onDue: () => void; // before it is chosen
 }
 
-function Row({ id, row, details, index, of, isChosen, isActive, onChoose }: RowParts) {
+function Row({ id, row, details, index, of, isChosen, isActive, onChoose, onDue }: RowParts) {
   const due = details?.due ?? [];
   return (
     <div
@@ -226,7 +227,7 @@ function Row({ id, row, details, index, of, isChosen, isActive, onChoose }: RowP
     >
       <span class="sx-rail-line">
         <span class="sx-rail-name sx-cut">{row.name}</span>
-        {due.length > 0 && <Chip tone="warning">{dueText(due)}</Chip>}
+        {due.length > 0 && <span class="sx-rail-due" onClick={onDue}><Chip tone="warning">{dueText(due)}</Chip></span>}
       </span>
       <span class="sx-rail-line">
         <span class="sx-rail-size sx-cut sx-muted">{row.reason || sizeOf(details)}</span>
