@@ -1,11 +1,10 @@
 /** The footer: the equivalent command, what was read, and how long it took. */
-import { useEffect, useState } from "preact/hooks";
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 import "./footer.css";
 import { seconds } from "./format";
-import { failureOf } from "./kernel";
-import type { Failure as Reason } from "./protocol";
 import { Button, Chip, Copy } from "./states";
-import type { Store } from "./store";
+import { type Loaded, NOTHING, type Store } from "./store";
 
 export function FooterBar({ store }: { store: Store }) {
   const { line, source, seconds: taken } = store.footer.value;
@@ -36,26 +35,19 @@ function isPlain(store: Store): boolean {
 /** A button that puts the command into a new cell, and says what became of it. */
 export function InsertCell(parts: { store: Store; line: string; look?: "quiet" | "primary" }) {
   const { store, line, look = "quiet" } = parts;
-  const [said, setSaid] = useState("");
-  const [failure, setFailure] = useState<Reason | null>(null);
-  useEffect(() => {
-    setSaid("");
-    setFailure(null);
-  }, [line]);
-  const insert = async (): Promise<void> => {
-    try {
-      setSaid((await store.kernel.ask("write", { text: line })).sentence);
-      setFailure(null);
-    } catch (error) {
-      setFailure(failureOf(error));
-    }
+  const written = useSignal<Loaded<{ sentence: string }>>(NOTHING);
+  useEffect(() => void (written.value = NOTHING), [line]);
+  const { value, failure } = written.value;
+  const insert = (): void => {
+    written.value = NOTHING;
+    void store.load(written, "write", { text: line });
   };
   return (
     <>
-      <Button look={look} icon="insert" title="Put this command into a new cell" onClick={() => void insert()}>
+      <Button look={look} icon="insert" title="Put this command into a new cell" onClick={insert}>
         Insert cell
       </Button>
-      <span class="sx-footer-said sx-muted sx-cut" role="status">{said}</span>
+      <span class="sx-footer-said sx-muted sx-cut" role="status">{value?.sentence}</span>
       {failure && <span class="sx-footer-failed sx-cut" role="alert" title={failure.hint}>{failure.message}</span>}
     </>
   );
