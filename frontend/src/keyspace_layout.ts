@@ -143,7 +143,7 @@ function counted(shown: { x: number; end: number }[], width: number): Layers {
   const steps = new Float64Array(Math.ceil(width) + 1);
   for (const { x, end } of shown) {
     const first = Math.min(Math.floor(x), steps.length - 2);
-    const after = Math.min(Math.max(first + 1, Math.ceil(end)), steps.length - 1);
+    const after = Math.min(Math.max(first + 1, Math.floor(end)), steps.length - 1);
     steps[first]! += 1;
     steps[after]! -= 1;
   }
