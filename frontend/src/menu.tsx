@@ -8,7 +8,6 @@ import { usePressOutside } from "./popover";
 export interface Action {
   text: string;
   icon?: IconName;
-  danger?: boolean;
   disabled?: boolean;
   note?: string; // why it is disabled
   run: () => void;
@@ -56,7 +55,7 @@ export function Menu(parts: { label: string; actions: Action[]; class?: string; 
           {parts.actions.map((action) => (
             <button
               key={action.text} type="button" role="menuitem" tabIndex={-1}
-              class={`sx-menu-item${action.danger ? " sx-menu-danger" : ""}`} aria-disabled={action.disabled === true}
+              class="sx-menu-item" aria-disabled={action.disabled === true}
               title={action.disabled ? action.note : undefined}
               onClick={() => {
                 if (action.disabled) return;
