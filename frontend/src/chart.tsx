@@ -86,7 +86,7 @@ function Picture({ answer, shown }: { answer: ChartAnswer; shown: ShownAnswer })
   return (
     <figure class="sx-chart-figure">
       <figcaption>
-        <h3 class="sx-chart-title">{titled(answer.title)}</h3>
+        <h3 class="sx-title">{titled(answer.title)}</h3>
         {axis && <p class="sx-muted sx-chart-axes">{axis}</p>}
         {answer.color && (
           <ul class="sx-chart-legend" aria-label={answer.color.label}>

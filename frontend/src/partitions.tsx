@@ -23,7 +23,7 @@ export function PartitionsTab({ store }: { store: Store }) {
     if (value) store.say(value.line);
   }, [value]);
   return (
-    <div class={`sx-partitions${loading && value ? " sx-partitions-old" : ""}`} aria-busy={loading}>
+    <div class={`sx-partitions${loading && value ? " sx-old" : ""}`} aria-busy={loading}>
       {failure && <Failure failure={failure} onRetry={ask} />}
       {value === null && !failure && <Waiting />}
       {value !== null && !failure && value.leaves.id.length === 0 && (
@@ -124,7 +124,7 @@ function Summary({ space, equal, view, onZoom }: SummaryParts) {
         <strong>{first}</strong> <span class="sx-muted">{others.map((each) => ` · ${each}`)}</span>
       </p>
       {hot > 0 && <Chip tone="removed">{plural(hot, "hot partition")}</Chip>}
-      <span class="sx-keyspace-space" />
+      <span class="sx-space" />
       <Segments
         label="Width of a partition" options={WIDTHS} value={equal.value ? "equal" : "rows"}
         onChoose={(width) => (equal.value = width === "equal")}

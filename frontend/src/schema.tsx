@@ -49,7 +49,7 @@ function Columns({ store, schema }: { store: Store; schema: SchemaAnswer }) {
     <>
       <div class="sx-schema-top">
         <Facts class="sx-totals" facts={totals} />
-        <span class="sx-schema-space" />
+        <span class="sx-space" />
         {schema.columns.length >= SEARCHED && <SearchField label="Search columns" value={search} onText={setSearch} />}
         <ValuesButton values={values} />
       </div>

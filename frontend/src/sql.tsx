@@ -79,7 +79,7 @@ function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
           </Button>
         )}
         <span class="sx-muted">{version > 0 && `at snapshot ${version}`}</span>
-        <span class="sx-sql-space" />
+        <span class="sx-space" />
         <Earlier state={state} />
       </div>
       <div ref={place} class="sx-sql-editor" data-lm-suppress-shortcuts="true" />
@@ -121,7 +121,7 @@ function Outcome({ store, state }: { store: Store; state: SqlState }) {
   const { value, loading } = state.answer.value;
   const status = state.status.value;
   return (
-    <div class={`sx-sql-answer${loading && value ? " sx-sql-old" : ""}`} aria-busy={loading}>
+    <div class={`sx-sql-answer${loading && value ? " sx-old" : ""}`} aria-busy={loading}>
       {status && (
         <div class="sx-sql-status">
           <Status>{status}</Status>
