@@ -160,7 +160,7 @@ function Carry({ store, model }: { store: Store; model: RowsModel }) {
       {store.start.canKeep && (
         <div class="sx-anchor">
           <PopoverButton
-            class="sx-button sx-button-quiet" label="Keep as DataFrame" panel="sx-rows-keep" face="Keep as DataFrame…"
+            class="sx-button sx-button-quiet" label="Keep as DataFrame" disabled={answer === null} panel="sx-rows-keep" face="Keep as DataFrame…"
           >
             {() => <KeepForm store={store} />}
           </PopoverButton>

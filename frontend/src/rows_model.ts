@@ -162,6 +162,10 @@ export class RowsModel {
         model.unread.value = "";
         void model.readHeaders();
       },
+      retry: () => {
+        model.refused = "";
+        void model.readHeaders();
+      },
       needed: (columns) => {
         model.seen = columns;
         void model.readHeaders();

@@ -194,7 +194,7 @@ function Caption({ header, width, chosen, hovered }: CaptionParts) {
   }
   if (header.ranges || header.bars.length === 0) return <div class="sx-bars-caption" />;
   const step = width / header.bars.length;
-  if (header.bars.every((each) => widthOf(each || "''") * LABEL + 4 <= step)) {
+  if (header.bars.every((each) => widthOf(each || "''") * LABEL + 8 <= step)) {
     return (
       <div class="sx-bars-caption sx-bars-labels">
         {header.bars.map((each) => <span key={each} style={{ width: `${step}px` }}>{each || "''"}</span>)}

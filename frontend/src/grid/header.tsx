@@ -115,8 +115,7 @@ function HeaderTitle(parts: HeaderParts & { sort: Sort | undefined; order: numbe
 function HeaderSummary({ column, width, isCurrent, headers }: HeaderParts & { headers: GridHeaders }) {
   const header = headers.header(column.name);
   if (header === null) {
-    const isRead = headers.unread === "" && headers.failure === "";
-    return <div class="sx-head-summary">{isRead && <div class="sx-bars-wait" />}</div>;
+    return <div class="sx-head-summary">{headers.unread === "" && <div class="sx-bars-wait" />}</div>;
   }
   return (
     <div class="sx-head-summary">
