@@ -5,6 +5,7 @@ import { ChartPicker, ChartView } from "./chart";
 import { InsertCell } from "./footer";
 import { plural } from "./format";
 import { Grid } from "./grid/grid";
+import { GridSkeleton } from "./grid/grid_parts";
 import { Icon } from "./icons";
 import { Superseded } from "./kernel";
 import { Menu } from "./menu";
@@ -16,7 +17,7 @@ import { makeEditor, markFailure, setText } from "./sql/editor";
 import { corrected } from "./sql/lookup";
 import { oneLine } from "./sql/past";
 import { defaultStatement, type Face, ShownAnswer, type SqlState, sqlState } from "./sql/state";
-import { Button, Empty, Failure, Segments, Skeleton, Status } from "./states";
+import { Button, Empty, Failure, Segments, Status } from "./states";
 import type { Store } from "./store";
 
 const IS_MAC = /Mac|iPhone|iPad/.test(globalThis.navigator?.platform ?? "");
@@ -78,7 +79,9 @@ function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
             Run <kbd class="sx-sql-key">{IS_MAC ? "⌘⏎" : "Ctrl ⏎"}</kbd>
           </Button>
         )}
-        <span class="sx-muted">{version > 0 && `at snapshot ${version}`}</span>
+        {state.answer.value.loading ? <Running /> : (
+          <span class="sx-muted">{version > 0 && `at snapshot ${version}`}</span>
+        )}
         <span class="sx-space" />
         <Earlier state={state} />
       </div>
@@ -117,6 +120,16 @@ function Earlier({ state }: { state: SqlState }) {
   );
 }
 
+/** How long a statement runs. */
+function Running() {
+  const [seconds, setSeconds] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => setSeconds((now) => now + 1), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return <span class="sx-muted">Running{seconds > 0 && `, ${seconds} s`}</span>;
+}
+
 function Outcome({ store, state }: { store: Store; state: SqlState }) {
   const { value, loading } = state.answer.value;
   const status = state.status.value;
@@ -149,7 +162,7 @@ function Answered(parts: { store: Store; state: SqlState; value: SqlAnswer | nul
     return <AnswerRows shown={shown} version={version === store.version.value ? 0 : version} />;
   }
   if (loading) {
-    return <div class="sx-sql-skeleton"><Skeleton rows={8} label="The statement runs" /></div>;
+    return <GridSkeleton />;
   }
   if (state.failure) return null;
   const keys = IS_MAC ? "⌘⏎" : "Ctrl+Enter";
