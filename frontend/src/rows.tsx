@@ -159,7 +159,8 @@ function Carry({ store, model }: { store: Store; model: RowsModel }) {
       {store.start.canKeep && (
         <div class="sx-anchor">
           <PopoverButton
-            class="sx-button sx-button-quiet" label="Save as DataFrame" disabled={answer === null} panel="sx-rows-keep" face="Save as DataFrame…"
+            class="sx-button sx-button-quiet" label="Save as DataFrame" disabled={answer === null}
+            panel="sx-rows-keep" face="Save as DataFrame…"
           >
             {() => <KeepForm store={store} />}
           </PopoverButton>

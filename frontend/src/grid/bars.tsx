@@ -139,7 +139,7 @@ function Picture({ header, width, chosen, hovered }: PictureParts) {
       {at !== null && <rect class="sx-bars-hovered" x={at * step} y={0} width={step} height={BARS_HEIGHT} />}
       <path class="sx-bars-of" d={outline(header.of, most, step, gap)} />
       <path class="sx-bars-counts" d={outline(header.counts, most, step, gap)} />
-      {named >= 0 && <path class="sx-bars-named" d={outline(header.counts.map((n, i) => (i === named ? n : 0)), most, step, gap)} />}
+      {named >= 0 && <path class="sx-bars-named" d={outline(only(header.counts, named), most, step, gap)} />}
     </svg>
   );
 }
@@ -212,6 +212,10 @@ function Caption({ header, width, chosen, hovered }: CaptionParts) {
       {others > 0 && <span title={plural(others, "other value")}>+{short(others)}</span>}
     </div>
   );
+}
+
+function only(counts: number[], at: number): number[] {
+  return counts.map((each, i) => (i === at ? each : 0));
 }
 
 /** The bar of the most frequent value; -1 where no row is left. */

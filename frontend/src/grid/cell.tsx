@@ -33,7 +33,7 @@ export function bodyCell(parts: CellParts) {
     >
       {before !== undefined && <del class="sx-cell-before">{content(column, before)}</del>}
       {cell !== undefined && content(column, cell)}
-      {parts.fraction > 0 && cell != null && <span class="sx-cell-pad" data-pad={fractionSpace(cell, parts.fraction)} />}
+      {parts.fraction > 0 && cell != null && <i class="sx-cell-pad" data-pad={fractionSpace(cell, parts.fraction)} />}
       {isActive && canOpen && (
         <button
           type="button" class="sx-cell-open" tabindex={-1} aria-label={`Open the value of ${column.name}`}

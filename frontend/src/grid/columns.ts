@@ -75,7 +75,8 @@ export function ownWidth(column: GridColumn, cells: Cell[], least: number): numb
   const type = (Math.min(widthOf(column.type), 18) + nulls) * 6.6;
   const [of, unit] = isNumber(column.kind) ? [numberWidth, DIGIT] : [cellWidth, CHARACTER];
   const digits = fractions(column, cells); // as cells of a column of floats are aligned at the point
-  const longest = cells.reduce((most: number, each) => Math.max(most, of(each) + Math.max(0, digits - fraction(each))), 0);
+  const room = (cell: Cell): number => of(cell) + Math.max(0, digits - fraction(cell));
+  const longest = cells.reduce((most: number, each) => Math.max(most, room(each)), 0);
   const content = cells.length > 0 ? longest * unit : USUAL[column.kind] ?? USUAL.string;
   const days = least > 0 && (column.kind === "date" || column.kind === "timestamp") ? 152 : 0; // the ends of its bars
   const width = Math.ceil(Math.max(title, type, content as number, days) + PADDING);

@@ -18,13 +18,17 @@ export function ColumnsButton({ columns, layout }: ColumnsParts) {
     <>
       <Icon name="table" />
       <span>Columns</span>
-      <span class="sx-muted">{hidden > 0 && `${count(columns.length - hidden)} of `}{columns.length > 0 && count(columns.length)}</span>
+      <span class="sx-muted">
+        {hidden > 0 && `${count(columns.length - hidden)} of `}
+        {columns.length > 0 && count(columns.length)}
+      </span>
     </>
   );
   return (
     <div class="sx-anchor">
       <PopoverButton
-        class="sx-button sx-button-quiet" disabled={columns.length === 0} label="Columns" panel="sx-columns" face={face}>
+        class="sx-button sx-button-quiet" disabled={columns.length === 0} label="Columns" panel="sx-columns" face={face}
+      >
         {() => <ColumnsMenu columns={columns} layout={layout} />}
       </PopoverButton>
     </div>

@@ -79,9 +79,9 @@ export function usePlaced(
     const shown = [...pinned, ...others].map((name) => byName.get(name) as GridColumn);
     const sizes = shown.map((each) => sizeOf(each, blocks, own.current, room.least));
     const widths = shown.map((each, i) => value.widths[each.name] ?? (sizes[i]?.[0] as number));
-    const fractionsOf = sizes.map(([, fraction]) => fraction);
     const offsets = offsetsOf(widths).map((each) => each + room.gutter);
-    return { columns: shown, widths, fractions: fractionsOf, offsets, stuck: stuckPins(widths.slice(0, pinned.length), view) };
+    const stuck = stuckPins(widths.slice(0, pinned.length), view);
+    return { columns: shown, widths, fractions: sizes.map(([, fraction]) => fraction), offsets, stuck };
   }, [columns, value, revision, blocks, view, room.least, room.gutter]);
 }
 
