@@ -171,7 +171,7 @@ const SAME: Record<number, Commit> = {
   11: { kind: "ingest", change: "+1,200 rows", message: "August again, by mistake", rows: 1_200 },
   12: { kind: "delete", change: "−1,200 rows", message: "The double rows of August go", rows: 0 },
   15: { kind: "update", change: "1,335 rows changed", message: "Delays of fog corrected", rows: 0 },
-  16: { kind: "split", change: "20 leaves into 40", rows: 0 },
+  16: { kind: "split", change: "20 partitions into 40", rows: 0 },
 };
 
 function flightCommits(many: number): Commit[] {

@@ -216,13 +216,13 @@ export class SampleRows {
   }
 
   private condition(version: number, filter: Filter): string {
-    const name = `"${filter.column}"`;
+    const name = filter.column;
     const bars = this.barsOf(version, filter.column);
     if ("text" in filter) return filter.text.toLowerCase() === "null" ? `${name} IS NULL` : `${name} ${filter.text}`;
     if ("value" in filter) return `${name} = '${bars.labels[filter.value]}'`;
     if ("low" in filter) return `${name} >= '${filter.low ?? ""}' AND ${name} < '${filter.high ?? "~"}'`;
     const edge = (bar: number): number => Math.round((bars.low + bar * bars.width) * 10) / 10;
-    return `${name} >= ${edge(filter.bars[0])} AND ${name} < ${edge(filter.bars[1] + 1)}`;
+    return `${name} > ${edge(filter.bars[0])} AND ${name} <= ${edge(filter.bars[1] + 1)}`;
   }
 }
 

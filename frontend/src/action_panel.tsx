@@ -2,9 +2,8 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import "./action_panel.css";
-import { failureOf } from "./kernel";
 import { PlanCard } from "./plan_card";
-import type { Action, Done, Failure as Reason, Plan } from "./protocol";
+import type { Action, Done, Plan } from "./protocol";
 import { Button, Copy, Failure, Skeleton, Status } from "./states";
 import { type Loaded, NOTHING, type Planned, type Store } from "./store";
 
@@ -55,22 +54,17 @@ function DoneLine({ store, outcome, onClose }: { store: Store; outcome: Outcome;
   );
 }
 
-interface PlanningParts {
-  store: Store;
-  planned: Planned;
-  onDone: (outcome: Outcome) => void;
-}
+interface PlanningParts { store: Store; planned: Planned; onDone: (outcome: Outcome) => void }
 
 function Planning({ store, planned, onDone }: PlanningParts) {
   const { action, version } = planned;
   const name = useSignal("");
   const plan = useSignal<Loaded<Plan>>(NOTHING);
-  const acting = useSignal(false);
-  const failure = useSignal<Reason | null>(null);
+  const acted = useSignal<Loaded<Done>>(NOTHING);
   const box = useRef<HTMLDivElement>(null);
   const args = () => ({ table: store.table.peek(), action, version, name: name.peek().trim() });
   useEffect(() => {
-    failure.value = null;
+    acted.value = NOTHING;
     const timer = setTimeout(() => void store.load(plan, "plan", args()), plan.peek().value === null ? 0 : WAIT);
     return () => clearTimeout(timer);
   }, [name.value]);
@@ -81,26 +75,19 @@ function Planning({ store, planned, onDone }: PlanningParts) {
     if (body) body.scrollTop = 0; // the page around it stays where it is
   }, []);
   const act = async (): Promise<void> => {
-    acting.value = true;
-    failure.value = null;
     const [table, back] = [store.table.peek(), store.newest.peek()];
-    try {
-      const done = await store.kernel.ask("act", args());
-      onDone({ done, table, action, back });
-      store.planned.value = null;
-      await store.refresh();
-    } catch (error) {
-      failure.value = failureOf(error);
-    } finally {
-      acting.value = false;
-    }
+    const done = await store.load(acted, "act", args());
+    if (done === null) return;
+    onDone({ done, table, action, back });
+    store.planned.value = null;
+    await store.refresh();
   };
   const close = (): void => void (store.planned.value = null);
   const { value, loading } = plan.value;
-  const reason = failure.value ?? plan.value.failure;
+  const reason = acted.value.failure ?? plan.value.failure;
   return (
     <div
-      ref={box} class="sx-planning" tabindex={-1} aria-busy={loading || acting.value}
+      ref={box} class="sx-planning" tabindex={-1} aria-busy={loading || acted.value.loading}
       onKeyDown={(event) => event.key === "Escape" && close()}
     >
       {action === "save" && (
@@ -117,7 +104,7 @@ function Planning({ store, planned, onDone }: PlanningParts) {
       {value !== null && (
         <PlanCard plan={value}>
           <Button
-            look={value.danger ? "danger" : "primary"} disabled={!value.possible || acting.value || loading}
+            look={value.danger ? "danger" : "primary"} disabled={!value.possible || acted.value.loading || loading}
             onClick={() => void act()}
           >
             {value.button}

@@ -10,6 +10,7 @@ import { useFullScreen } from "./full_screen";
 import { HEIGHT, heightFor, heightOf, within } from "./height";
 import { HistoryTab } from "./history";
 import { useSize } from "./measured";
+import { stepTo } from "./menu";
 import { PartitionsTab } from "./partitions";
 import type { Tab } from "./protocol";
 import { Rail } from "./rail";
@@ -52,26 +53,17 @@ export function App({ store }: { store: Store }) {
   if (hasRail && !isNarrow) classes.push("sx-with-rail");
   return (
     <div
-      class={classes.join(" ")}
-      ref={root}
-      data-theme={store.dark.value ? "dark" : "light"}
+      class={classes.join(" ")} ref={root} data-theme={store.dark.value ? "dark" : "light"}
       style={isFull ? undefined : { height: px(height) }}
     >
-      {isBare ? (
-        <NoTables store={store} />
-      ) : mode === "answer" ? (
-        <Guard name={mode}>
-          <AnswerPage store={store} />
-        </Guard>
+      {isBare ? <NoTables store={store} /> : mode === "answer" ? (
+        <Guard name={mode}><AnswerPage store={store} /></Guard>
       ) : (
         <>
           {hasRail && !isNarrow && <Rail store={store} />}
           <div class="sx-body">
             <TimeBar
-              store={store}
-              picker={hasRail && isNarrow}
-              narrow={isNarrow}
-              folded={isFolded}
+              store={store} picker={hasRail && isNarrow} narrow={isNarrow} folded={isFolded}
               fullScreen={{ isFull, toggle }}
             />
             <Main store={store} />
@@ -89,63 +81,38 @@ function firstHeight({ start, kernel }: Store): number {
   return heightOf(kernel.peek("page", { first: 0, count: 100 })?.rows.length ?? 0, ROW);
 }
 
-/** The tabs and the page of the chosen one. */
 function Main({ store }: { store: Store }) {
   const id = useId();
   const chosen = store.tab.value;
   const { failure, value } = store.opened.value;
   const { Page } = TABS.find((each) => each.tab === chosen) ?? TABS[0]!;
   const onKeyDown = (event: KeyboardEvent): void => {
-    const to = nextTab(event.key, chosen);
+    const to = stepTo(event.key, TABS.findIndex((each) => each.tab === chosen), TABS.length);
     if (to === null) return;
     event.preventDefault();
-    store.tab.value = to;
-    const list = event.currentTarget as HTMLElement;
-    list.querySelector<HTMLElement>(`[data-tab=${to}]`)?.focus();
+    store.tab.value = TABS[to]!.tab;
+    (event.currentTarget as HTMLElement).querySelectorAll<HTMLElement>("[role=tab]")[to]?.focus();
   };
   return (
     <>
       <div class="sx-tabs" role="tablist" aria-label="Views" onKeyDown={onKeyDown}>
         {TABS.map(({ tab, title }) => (
           <button
-            key={tab}
-            type="button"
-            class="sx-tab"
-            role="tab"
-            id={`${id}-${tab}`}
-            data-tab={tab}
-            aria-selected={tab === chosen}
-            aria-controls={`${id}-panel`}
-            tabIndex={tab === chosen ? 0 : -1}
+            key={tab} type="button" class="sx-tab" role="tab" id={`${id}-${tab}`}
+            aria-selected={tab === chosen} aria-controls={`${id}-panel`} tabIndex={tab === chosen ? 0 : -1}
             onClick={() => (store.tab.value = tab)}
           >
-            <span class="sx-tab-title" data-title={title}>
-              {title}
-            </span>
+            <span class="sx-tab-title" data-title={title}>{title}</span>
           </button>
         ))}
       </div>
       <div class="sx-panel" role="tabpanel" id={`${id}-panel`} aria-labelledby={`${id}-${chosen}`} tabIndex={0}>
         {failure && value === null ? (
-          <div class="sx-panel-failure">
-            <Failure failure={failure} onRetry={() => void store.refresh()} />
-          </div>
-        ) : (
-          <Guard name={`${chosen} ${store.table.value}`}>
-            <Page key={store.table.value} store={store} />
-          </Guard>
-        )}
+          <div class="sx-panel-failure"><Failure failure={failure} onRetry={() => void store.refresh()} /></div>
+        ) : <Guard name={`${chosen} ${store.table.value}`}><Page key={store.table.value} store={store} /></Guard>}
       </div>
     </>
   );
-}
-
-/** The tab that a key goes to, round and round; null for other keys. */
-export function nextTab(key: string, from: Tab): Tab | null {
-  const at = TABS.findIndex((each) => each.tab === from);
-  const steps: Record<string, number> = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: TABS.length - 1 };
-  const to = steps[key];
-  return to === undefined ? null : (TABS[(to + TABS.length) % TABS.length]?.tab ?? null);
 }
 
 /** Says what broke in a part of the page, so that the rest stays; another `name` tries again. */
@@ -167,9 +134,7 @@ class Guard extends Component<{ name: string; children: ComponentChildren }, { e
     const message = `This view cannot be drawn: ${error.message}`;
     const failure = { message, hint: "Your data is not touched by this." };
     return (
-      <div class="sx-panel-failure">
-        <Failure failure={failure} onRetry={() => this.setState({ error: null })} />
-      </div>
+      <div class="sx-panel-failure"><Failure failure={failure} onRetry={() => this.setState({ error: null })} /></div>
     );
   }
 }
@@ -179,16 +144,13 @@ function NoTables({ store }: { store: Store }) {
   const line = "%sleeper create --form";
   return (
     <Empty
-      title="This warehouse has no tables"
-      icon="table"
+      title="This warehouse has no tables" icon="table"
       action={
         <>
           <code class="sx-command">{line}</code>
           <Copy text={line} />
           {store.start.canWrite && <InsertCell store={store} line={line} look="primary" />}
-          <Button icon="refresh" onClick={() => void store.refresh()}>
-            Refresh
-          </Button>
+          <Button icon="refresh" onClick={() => void store.refresh()}>Refresh</Button>
         </>
       }
     >
@@ -197,19 +159,11 @@ function NoTables({ store }: { store: Store }) {
   );
 }
 
-/** The handle at the lower edge that makes the page higher. */
 function HeightHandle({ height, onChange }: { height: number; onChange: (height: number) => void }) {
   return (
     <div
-      class="sx-height"
-      role="separator"
-      aria-orientation="horizontal"
-      aria-label="Height"
-      aria-valuemin={HEIGHT.least}
-      aria-valuemax={HEIGHT.most}
-      aria-valuenow={height}
-      title="Drag to change the height"
-      tabIndex={0}
+      class="sx-height" role="separator" aria-orientation="horizontal" aria-label="Height" aria-valuemin={HEIGHT.least}
+      aria-valuemax={HEIGHT.most} aria-valuenow={height} title="Drag to change the height" tabIndex={0}
       onPointerDown={(event) => drag(event, (_, y) => onChange(within(height + y)))}
       onDblClick={() => onChange(HEIGHT.first)}
       onKeyDown={(event) => {

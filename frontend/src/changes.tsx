@@ -117,7 +117,7 @@ export function Review({ store, table, from, to, actions, children }: ReviewPart
         <EndLine title="To" end={to} />
         {actions}
       </div>
-      <div class={`sx-changes-body${isOld ? " sx-changes-old" : ""}`} aria-busy={loading}>
+      <div class={`sx-changes-body${isOld ? " sx-old" : ""}`} aria-busy={loading}>
         {children}
         {failure && <Failure failure={failure} onRetry={ask} />}
         {!failure && value === null && <Skeleton rows={10} label="Versions are compared" />}

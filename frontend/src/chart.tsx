@@ -6,7 +6,7 @@ import { useSize } from "./measured";
 import type { ChartAnswer, Mark } from "./protocol";
 import { isLying, plotOptions, titled } from "./sql/plot_options";
 import type { ChartChoice, ShownAnswer } from "./sql/state";
-import { Chip, Failure, Skeleton } from "./states";
+import { Button, Chip, Failure, Skeleton } from "./states";
 
 const MARKS: [Mark, string][] = [
   ["bar", "Bars"],
@@ -27,7 +27,6 @@ export function ChartView({ shown }: { shown: ShownAnswer }) {
   );
 }
 
-/** What is drawn: the mark, and a column for each axis and the colour. */
 export function ChartPicker({ shown }: { shown: ShownAnswer }) {
   const drawn = shown.chart.value.value;
   const choice = shown.choice.value;
@@ -38,17 +37,19 @@ export function ChartPicker({ shown }: { shown: ShownAnswer }) {
   return (
     <div class="sx-chart-picker">
       <Pick
-        name="Mark" value={choice.mark} options={MARKS} auto={mark}
+        name="Type" value={choice.mark} options={MARKS} auto={mark}
         onPick={(each) => choose({ mark: each as Mark | "" })}
       />
       <Pick name="X" value={choice.x} options={names} auto={drawn?.x.label} onPick={(x) => choose({ x })} />
       {!isHist && (
         <Pick name="Y" value={choice.y} options={names} auto={drawn?.y.label} onPick={(y) => choose({ y })} />
       )}
-      <Pick
-        name="Color" value={choice.color} options={names} auto={drawn?.color?.label ?? "None"}
-        onPick={(color) => choose({ color })}
-      />
+      {(names.length > 2 || choice.color !== "") && (
+        <Pick
+          name="Series" value={choice.color} options={names} auto={drawn?.color?.label ?? "none"}
+          onPick={(color) => choose({ color })}
+        />
+      )}
     </div>
   );
 }
@@ -66,7 +67,7 @@ function Pick({ name, value, options, auto, onPick }: PickParts) {
     <label class="sx-chart-pick">
       <span class="sx-muted">{name}</span>
       <select class="sx-select" value={value} onChange={(event) => onPick(event.currentTarget.value)}>
-        <option value="">{auto === undefined ? "Automatic" : `${titled(auto)} · auto`}</option>
+        <option value="">{auto === undefined ? "Automatic" : `Auto (${auto})`}</option>
         {options.map(([key, label]) => <option key={key} value={key}>{label}</option>)}
       </select>
     </label>
@@ -85,7 +86,7 @@ function Picture({ answer, shown }: { answer: ChartAnswer; shown: ShownAnswer })
   return (
     <figure class="sx-chart-figure">
       <figcaption>
-        <h3 class="sx-chart-title">{titled(answer.title)}</h3>
+        <h3 class="sx-title">{titled(answer.title)}</h3>
         {axis && <p class="sx-muted sx-chart-axes">{axis}</p>}
         {answer.color && (
           <ul class="sx-chart-legend" aria-label={answer.color.label}>
@@ -101,8 +102,15 @@ function Picture({ answer, shown }: { answer: ChartAnswer; shown: ShownAnswer })
       <div ref={place} class={`sx-chart-place${isLying(answer, width) ? " sx-chart-lying" : ""}`} />
       {answer.points.length === 0 && <p class="sx-muted">There is nothing to draw: the answer has no rows.</p>}
       {answer.notes.length > 0 && (
-        <div class="sx-chart-notes">{answer.notes.map((each) => <Chip key={each}>{titled(each)}</Chip>)}</div>
+        <div class="sx-chart-notes">{answer.notes.map((each) => <Note key={each} text={each} shown={shown} />)}</div>
       )}
     </figure>
   );
+}
+
+/** What is left out; one column can be drawn instead. */
+function Note({ text, shown }: { text: string; shown: ShownAnswer }) {
+  const left = shown.columns.find(({ name }) => text === `not drawn: ${name}`)?.name;
+  if (left === undefined) return <Chip>{titled(text)}</Chip>;
+  return <Button onClick={() => void shown.draw({ ...shown.choice.peek(), y: left })}>Show {left}</Button>;
 }

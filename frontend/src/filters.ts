@@ -62,7 +62,6 @@ export function ordered([a, b]: Bars): Bars {
   return a <= b ? [a, b] : [b, a];
 }
 
-/** How many rows the chosen bars have. */
 export function cubeRows(cube: CubeAnswer, bars: Bars): number {
   return sum(cube.rows, bars);
 }
@@ -103,7 +102,7 @@ function sum(numbers: number[], [first, last]: Bars): number {
 
 const RANGE = /^(.*?) < … ≤ (.*)$/s;
 
-/** What neighbouring bars stand for: `10 < … ≤ 30`, `≤ 10`, `AA, DL, UA`. */
+/** What neighbouring bars stand for: `> 10 and ≤ 30`, `≤ 10`, `AA, DL, UA`. */
 export function barsText(header: Header, bars: Bars): string {
   const [first, last] = ordered(bars);
   const labels = header.bars.slice(first, last + 1);
@@ -112,10 +111,9 @@ export function barsText(header: Header, bars: Bars): string {
     return texts.length <= 3 ? texts.join(", ") : `${texts.slice(0, 2).join(", ")} and ${texts.length - 2} more`;
   }
   const [low, high] = [labels[0] ?? "", labels.at(-1) ?? ""];
-  if (low === high) return low;
   const [begin, end] = [RANGE.exec(low)?.[1], RANGE.exec(high)?.[2]];
-  if (end === undefined) return `${low} to ${high}`;
-  return begin === undefined ? `≤ ${end}` : `${begin} < … ≤ ${end}`;
+  if (end === undefined) return low === high ? low : `${low} to ${high}`;
+  return begin === undefined ? `≤ ${end}` : `> ${begin} and ≤ ${end}`;
 }
 
 /** A value that is empty is written as SQL writes it. */

@@ -1,19 +1,19 @@
 /** The footer: the equivalent command, what was read, and how long it took. */
-import { useEffect, useState } from "preact/hooks";
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 import "./footer.css";
 import { seconds } from "./format";
-import { failureOf } from "./kernel";
-import type { Failure as Reason } from "./protocol";
 import { Button, Chip, Copy } from "./states";
-import type { Store } from "./store";
+import { type Loaded, NOTHING, type Store } from "./store";
 
 export function FooterBar({ store }: { store: Store }) {
   const { line, source, seconds: taken } = store.footer.value;
+  if (isPlain(store)) return null;
   return (
     <div class="sx-footer" role="group" aria-label="Equivalent command">
       {line ? (
         <>
-          <code class="sx-footer-line sx-cut" title={line}>{line}</code>
+          <code class="sx-footer-line" title={line}>{line}</code>
           <Copy text={line} look="quiet" name="Copy the command" />
           {store.start.canWrite && <InsertCell store={store} line={line} />}
         </>
@@ -26,29 +26,28 @@ export function FooterBar({ store }: { store: Store }) {
   );
 }
 
+/** Whether the page shown has its command itself, or has nothing yet: a statement, or the plan of an action. */
+function isPlain(store: Store): boolean {
+  const tab = store.tab.value;
+  return (tab === "sql" && store.footer.value.line === "") || (tab === "changes" && store.planned.value !== null);
+}
+
 /** A button that puts the command into a new cell, and says what became of it. */
 export function InsertCell(parts: { store: Store; line: string; look?: "quiet" | "primary" }) {
   const { store, line, look = "quiet" } = parts;
-  const [said, setSaid] = useState("");
-  const [failure, setFailure] = useState<Reason | null>(null);
-  useEffect(() => {
-    setSaid("");
-    setFailure(null);
-  }, [line]);
-  const insert = async (): Promise<void> => {
-    try {
-      setSaid((await store.kernel.ask("write", { text: line })).sentence);
-      setFailure(null);
-    } catch (error) {
-      setFailure(failureOf(error));
-    }
+  const written = useSignal<Loaded<{ sentence: string }>>(NOTHING);
+  useEffect(() => void (written.value = NOTHING), [line]);
+  const { value, failure } = written.value;
+  const insert = (): void => {
+    written.value = NOTHING;
+    void store.load(written, "write", { text: line });
   };
   return (
     <>
-      <Button look={look} icon="insert" title="Put this command into a new cell" onClick={() => void insert()}>
+      <Button look={look} icon="insert" title="Put this command into a new cell" onClick={insert}>
         Insert cell
       </Button>
-      <span class="sx-footer-said sx-muted sx-cut" role="status">{said}</span>
+      <span class="sx-footer-said sx-muted sx-cut" role="status">{value?.sentence}</span>
       {failure && <span class="sx-footer-failed sx-cut" role="alert" title={failure.hint}>{failure.message}</span>}
     </>
   );

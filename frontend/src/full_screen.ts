@@ -2,10 +2,7 @@
 import type { RefObject } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
-export interface FullScreen {
-  isFull: boolean;
-  toggle: () => void;
-}
+export interface FullScreen { isFull: boolean; toggle: () => void }
 
 export function useFullScreen(ref: RefObject<HTMLElement | null>): FullScreen {
   const [isFull, setFull] = useState(false);

@@ -1,7 +1,7 @@
 /** The History tab: commits, the newest first. One that is selected is shown, two are compared. */
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ago, count, plural, utc, utcExact } from "./format";
+import { ago, clock, count, plural, utc, utcExact } from "./format";
 import "./history.css";
 import { Icon } from "./icons";
 import { failureOf } from "./kernel";
@@ -45,8 +45,17 @@ export function HistoryTab({ store }: { store: Store }) {
     <div class="sx-history">
       {failure && <Failure failure={failure} onRetry={() => void read(entries.length)} />}
       {total === null && !failure && <Skeleton rows={12} height="20px" label="The history is read" />}
-      {total === 0 && <Empty title="No commits yet" icon="table" />}
-      {entries.length > 0 && <Commits store={store} entries={entries} />}
+      {total === 0 && <Empty title="No snapshots yet" icon="table" />}
+      {entries.length > 0 && (
+        <>
+          <div class="sx-commit-head sx-muted" aria-hidden="true">
+            <span>Change</span>
+            <span>Rows after</span>
+            <span>When</span>
+          </div>
+          <Commits store={store} entries={entries} />
+        </>
+      )}
       {total !== null && entries.length < total && !failure && (
         <More key={entries.length} left={total - entries.length} onSeen={() => void read(entries.length)} />
       )}
@@ -64,11 +73,12 @@ function More({ left, onSeen }: { left: number; onSeen: () => void }) {
     observer.observe(place.current!);
     return () => observer.disconnect();
   }, []);
-  return <div ref={place} class="sx-history-more sx-muted">{plural(left, "older commit")}</div>;
+  return <div ref={place} class="sx-history-more sx-muted">{plural(left, "older snapshot")}</div>;
 }
 
 function Commits({ store, entries }: { store: Store; entries: HistoryEntry[] }) {
   const list = useRef<HTMLUListElement>(null);
+  const most = Math.max(1, ...entries.map((each) => each.rows));
   const onKey = (event: KeyboardEvent): void => {
     const rows = [...(list.current?.querySelectorAll<HTMLElement>(".sx-commit-main") ?? [])];
     const at = rows.indexOf(event.target as HTMLElement);
@@ -80,12 +90,26 @@ function Commits({ store, entries }: { store: Store; entries: HistoryEntry[] }) 
   };
   return (
     <ul ref={list} class="sx-commits" aria-label="Commits, newest first" onKeyDown={onKey}>
-      {entries.map((entry) => <Commit key={entry.number} store={store} entry={entry} />)}
+      {entries.map((entry, at) => (
+        <Commit key={entry.number} store={store} entry={entry} most={most} when={whenOf(entry, entries[at - 1])} />
+      ))}
     </ul>
   );
 }
 
-function Commit({ store, entry }: { store: Store; entry: HistoryEntry }) {
+/** How long ago; of those at the same time, the clock. */
+function whenOf({ committed }: HistoryEntry, newer: HistoryEntry | undefined): string {
+  return newer && ago(newer.committed) === ago(committed) ? clock(committed) : ago(committed);
+}
+
+interface CommitParts {
+  store: Store;
+  entry: HistoryEntry;
+  most: number; // rows of the largest snapshot
+  when: string;
+}
+
+function Commit({ store, entry, most, when }: CommitParts) {
   const [open, setOpen] = useState(false);
   const shown = store.version.value;
   const isShown = entry.number === shown;
@@ -118,13 +142,19 @@ function Commit({ store, entry }: { store: Store; entry: HistoryEntry }) {
               {[entry.message ? kindLabel(entry.kind) : "", entry.change].filter(Boolean).join(" · ")}
             </span>
           </span>
-          <span class="sx-commit-rows">{plural(entry.rows, "row")}</span>
-          <time class="sx-commit-time sx-muted" title={utcExact(entry.committed)}>{ago(entry.committed)}</time>
+          <span class="sx-commit-rows" style={{ backgroundSize: `${(100 * entry.rows) / most}% 20px` }}>
+            {count(entry.rows)}
+          </span>
+          <time class="sx-commit-time sx-muted" title={utcExact(entry.committed)}>{when}</time>
         </button>
-        <Button
-          look="quiet" icon="compare" aria-label={`Compare ${entry.number} with the shown snapshot ${shown}`}
-          disabled={isShown} onClick={() => store.compare(entry.number, shown)}
-        />
+        {!isShown && (
+          <Button
+            look="quiet" icon="compare" aria-label={`Compare ${entry.number} with the shown snapshot ${shown}`}
+            onClick={() => store.compare(entry.number, shown)}
+          >
+            <span class="sx-commit-compare">Compare</span>
+          </Button>
+        )}
         <Button
           look="quiet" icon={open ? "down" : "right"} aria-label={`Details of snapshot ${entry.number}`}
           aria-expanded={open} onClick={() => setOpen(!open)}

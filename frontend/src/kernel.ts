@@ -87,7 +87,6 @@ export class Kernel {
     return this.kept.get(requestKey(what, args)) as Requests[D]["answer"] | undefined;
   }
 
-  /** Cancel what was asked in a topic. */
   cancel(topic: string): void {
     for (const [id, each] of this.waiting) {
       if (each.topic === topic) {

@@ -1,11 +1,9 @@
 /** Where leaves and files are in the picture of key space: a strip of leaves, layers of files, binned to pixels. */
 import type { KeySpaceAnswer } from "./protocol";
+import { lastAtMost } from "./sorted_numbers";
 
 /** The part of key space that is shown; 0 is its beginning and 1 its end. */
-export interface View {
-  start: number;
-  end: number;
-}
+export interface View { start: number; end: number }
 
 export const WHOLE: View = { start: 0, end: 1 };
 const LEAST_SHARE = 0.02; // of the mean leaf: an empty one stays visible
@@ -35,15 +33,8 @@ export function boundaries(rows: readonly number[], equal: boolean): Float64Arra
   return edges;
 }
 
-/** The leaf at a place between 0 and 1. */
 export function leafAt(edges: Float64Array, place: number): number {
-  let [low, high] = [0, edges.length - 2];
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (edges[middle]! <= place) low = middle;
-    else high = middle - 1;
-  }
-  return low;
+  return Math.max(0, Math.min(edges.length - 2, lastAtMost(edges, place)));
 }
 
 export function median(values: readonly number[]): number {
@@ -152,7 +143,7 @@ function counted(shown: { x: number; end: number }[], width: number): Layers {
   const steps = new Float64Array(Math.ceil(width) + 1);
   for (const { x, end } of shown) {
     const first = Math.min(Math.floor(x), steps.length - 2);
-    const after = Math.min(Math.max(first + 1, Math.ceil(end)), steps.length - 1);
+    const after = Math.min(Math.max(first + 1, Math.floor(end)), steps.length - 1);
     steps[first]! += 1;
     steps[after]! -= 1;
   }
@@ -202,7 +193,6 @@ export function zoomed(view: View, factor: number, at: number, leaves: number): 
   return within(fixed - at * span, span);
 }
 
-/** Move by a part of the view. */
 export function panned(view: View, by: number): View {
   const span = view.end - view.start;
   return within(view.start + by * span, span);

@@ -1,9 +1,10 @@
 /** Draws the picture of key space on a canvas, in colours of the page. */
+import { plural } from "./format";
 import type { Bar, Frame, Heat, Layers, Piece } from "./keyspace_layout";
 
 export const LANE = 16; // pixels from a lane of files to the next
 export const STRIP = 40; // height of the strip of leaves
-export const PROFILE = 112; // height of the counts of files, where they are too many for bars
+export const PROFILE = 80; // height of the counts of files, where they are too many for bars
 export const CAPTIONS = 20; // above, for what a compaction would merge
 export const HEIGHTS = [4, 7, 10, 13]; // of a file, by its class of size
 
@@ -38,9 +39,9 @@ export function paint(canvas: HTMLCanvasElement, picture: Picture, inks: Inks, w
   pen.clearRect(0, 0, width, height);
   const floor = CAPTIONS + picture.filesHeight;
   if ("bars" in picture.layers) paintBars(pen, picture.layers.bars, inks, floor);
-  else paintCounts(pen, picture.layers, inks, floor);
+  else paintCounts(pen, picture.layers, inks, floor, font);
   paintStrip(pen, picture.pieces, inks, floor);
-  paintFrames(pen, picture, inks, floor, font);
+  paintFrames(pen, picture, inks, font);
 }
 
 /** Where a bar of a file is; the pointer asks the same. */
@@ -62,12 +63,22 @@ function paintCounts(
   layers: Extract<Layers, { counts: number[] }>,
   inks: Inks,
   floor: number,
+  font: string,
 ): void {
-  pen.fillStyle = inks.file1;
   const scale = (PROFILE - 4) / Math.max(1, layers.most);
-  layers.counts.forEach(
-    (count, x) => count > 0 && pen.fillRect(x, floor - 2 - Math.max(2, count * scale), 1, Math.max(2, count * scale)),
-  );
+  layers.counts.forEach((count, x) => {
+    const height = Math.max(2, count * scale);
+    pen.fillStyle = inks.file0;
+    if (count > 0) pen.fillRect(x, floor - 2 - height, 1, height);
+    pen.fillStyle = inks.file3;
+    if (count > 0) pen.fillRect(x, floor - 2 - height, 1, 1.5);
+  });
+  pen.font = font;
+  pen.fillStyle = inks.text;
+  pen.textBaseline = "top";
+  pen.fillText(plural(layers.most, "file"), 2, floor - PROFILE + 4);
+  pen.textBaseline = "bottom";
+  pen.fillText("0", 2, floor - 3);
 }
 
 function paintStrip(pen: CanvasRenderingContext2D, pieces: Piece[], inks: Inks, top: number): void {
@@ -88,30 +99,30 @@ function hatch(pen: CanvasRenderingContext2D, piece: Piece, inks: Inks, top: num
   pen.strokeRect(piece.x + 0.5, top + 0.5, Math.max(1, piece.width - 2), STRIP - 1);
 }
 
-function paintFrames(pen: CanvasRenderingContext2D, picture: Picture, inks: Inks, floor: number, font: string): void {
-  pen.lineWidth = 1.5;
-  pen.strokeStyle = inks.frame;
+/** A bracket above what a compaction would merge. */
+function paintFrames(pen: CanvasRenderingContext2D, picture: Picture, inks: Inks, font: string): void {
   pen.fillStyle = inks.frame;
   pen.font = font;
   pen.textBaseline = "middle";
   picture.frames.forEach((frame, index) => {
-    pen.setLineDash([4, 3]);
-    pen.strokeRect(frame.x + 1, CAPTIONS - 1, Math.max(3, frame.width - 2), floor + STRIP - CAPTIONS);
-    pen.setLineDash([]);
+    pen.fillRect(frame.x, CAPTIONS - 3, Math.max(3, frame.width - 4), 3);
     const caption = picture.captions[index];
-    if (caption) pen.fillText(caption, frame.x + 1, CAPTIONS / 2 - 1);
+    if (caption) pen.fillText(caption, frame.x, CAPTIONS / 2 - 2);
   });
 }
 
-/** The captions of frames that do not run into the next frame or out of the picture. */
+/** The captions of frames: the longest that have room for all, else the shortest where they have room. */
 export function captionsOf(
   frames: readonly Frame[],
   texts: readonly string[][],
   width: number,
   measure: (text: string) => number,
 ): (string | null)[] {
-  return frames.map((frame, index) => {
-    const end = index + 1 < frames.length ? frames[index + 1]!.x - 8 : width;
-    return texts[index]!.find((text) => frame.x + 1 + measure(text) <= end) ?? null;
-  });
+  const fitting = (length: number): (string | null)[] =>
+    frames.map((frame, index) => {
+      const end = index + 1 < frames.length ? frames[index + 1]!.x - 8 : width;
+      const text = texts[index]!.at(length)!;
+      return frame.x + measure(text) <= end ? text : null;
+    });
+  return [0, 1].map(fitting).find((all) => all.every((each) => each !== null)) ?? fitting(-1);
 }

@@ -1,6 +1,6 @@
 /** The picture of key space: a canvas, a tooltip, an axis and a legend. The list of key ranges is for the keyboard. */
 import { type Signal, useSignal } from "@preact/signals";
-import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { bytes, count, plural, times } from "./format";
 import * as layout from "./keyspace_layout";
 import {
@@ -48,7 +48,6 @@ export function Strip({ space, view, chosen, hovered, crowd, dark, onZoom, onCho
   useLayoutEffect(() => {
     if (canvas.current && width > 0) paint(canvas.current, picture, inksOf(box.current!), width, fontOf(box.current!));
   }, [picture, width, dark]);
-  useWheel(box, view, onZoom);
   const placeAt = (x: number): number => shown.start + (x / Math.max(1, width)) * (shown.end - shown.start);
   const leafAt = (x: number): number => layout.leafAt(edges, Math.min(1, Math.max(0, placeAt(x))));
   const drag = useRef<{ x: number; view: layout.View; moved: boolean } | null>(null);
@@ -76,6 +75,15 @@ export function Strip({ space, view, chosen, hovered, crowd, dark, onZoom, onCho
     onChoose(leaf);
     onOpen(leaf);
   };
+  /** The wheel zooms around the pointer; sideways, or with Shift, it moves. */
+  const onWheel = (event: WheelEvent): void => {
+    const isSideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
+    const isWhole = shown.end - shown.start >= 1;
+    if (isWhole && (isSideways || event.deltaY > 0)) return; // there is nothing to do: the page scrolls
+    event.preventDefault();
+    if (isSideways) view.value = layout.panned(shown, (event.deltaX || event.deltaY) / width);
+    else onZoom(Math.exp(-event.deltaY / 300), (event.clientX - box.current!.getBoundingClientRect().left) / width);
+  };
   const onLeave = (): void => {
     pointer.value = null;
     hovered.value = null;
@@ -86,7 +94,7 @@ export function Strip({ space, view, chosen, hovered, crowd, dark, onZoom, onCho
       <div
         ref={box} class="sx-keyspace-picture" style={{ height: `${height}px` }} role="img"
         aria-label={`Rows and files of ${plural(edges.length - 1, "partition")}; the list of key ranges has the same`}
-        onPointerMove={onMove} onPointerDown={onDown} onPointerUp={onUp} onPointerLeave={onLeave}
+        onPointerMove={onMove} onPointerDown={onDown} onPointerUp={onUp} onPointerLeave={onLeave} onWheel={onWheel}
       >
         {INK_NAMES.map((name) => <i key={name} class={`sx-ink sx-ink-${name}`} data-ink={name} aria-hidden="true" />)}
         <canvas ref={canvas} aria-hidden="true" style={{ width: `${width}px`, height: `${height}px` }} />
@@ -144,28 +152,6 @@ function inksOf(box: HTMLElement): Inks {
 
 function fontOf(element: HTMLElement): string {
   return `12px ${getComputedStyle(element).fontFamily}`;
-}
-
-/** The wheel zooms around the pointer; sideways, or with Shift, it moves. */
-function useWheel(
-  box: { current: HTMLElement | null },
-  view: Signal<layout.View>,
-  onZoom: (factor: number, at: number) => void,
-): void {
-  useEffect(() => {
-    const element = box.current!;
-    const onWheel = (event: WheelEvent): void => {
-      const at = element.getBoundingClientRect();
-      const sideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
-      const isWhole = view.peek().end - view.peek().start >= 1;
-      if (isWhole && (sideways || event.deltaY > 0)) return; // there is nothing to do: the page scrolls
-      event.preventDefault();
-      if (sideways) view.value = layout.panned(view.peek(), (event.deltaX || event.deltaY) / at.width);
-      else onZoom(Math.exp(-event.deltaY / 300), (event.clientX - at.left) / at.width);
-    };
-    element.addEventListener("wheel", onWheel, { passive: false });
-    return () => element.removeEventListener("wheel", onWheel);
-  }, []);
 }
 
 function Marker(parts: { name: string; leaf: number; edges: Float64Array; view: layout.View; width: number }) {

@@ -8,7 +8,6 @@ import { usePressOutside } from "./popover";
 export interface Action {
   text: string;
   icon?: IconName;
-  danger?: boolean;
   disabled?: boolean;
   note?: string; // why it is disabled
   run: () => void;
@@ -56,7 +55,7 @@ export function Menu(parts: { label: string; actions: Action[]; class?: string; 
           {parts.actions.map((action) => (
             <button
               key={action.text} type="button" role="menuitem" tabIndex={-1}
-              class={`sx-menu-item${action.danger ? " sx-menu-danger" : ""}`} aria-disabled={action.disabled === true}
+              class="sx-menu-item" aria-disabled={action.disabled === true}
               title={action.disabled ? action.note : undefined}
               onClick={() => {
                 if (action.disabled) return;
@@ -74,9 +73,12 @@ export function Menu(parts: { label: string; actions: Action[]; class?: string; 
   );
 }
 
-/** The item that a key goes to, round and round; null for other keys. */
+/** Where a key goes among things in a row or a column, round and round; null for other keys. */
 export function stepTo(key: string, at: number, count: number): number | null {
-  const steps: Record<string, number> = { ArrowDown: at + 1, ArrowUp: at < 0 ? -1 : at - 1, Home: 0, End: count - 1 };
+  const [next, before] = [at + 1, at < 0 ? -1 : at - 1];
+  const steps: Record<string, number> = {
+    ArrowDown: next, ArrowRight: next, ArrowUp: before, ArrowLeft: before, Home: 0, End: count - 1,
+  };
   const to = steps[key];
   return to === undefined || count === 0 ? null : (to + count) % count;
 }

@@ -5,21 +5,20 @@ import "./mini_bars.css";
 interface MiniBarsParts {
   label: string; // the accessible name
   bars: { label: string; value: number; before?: number }[];
-  width?: number;
-  height?: number;
+  height: number;
 }
 
 const LEAST = 2; // pixels of a bar that is not 0
+const WIDTH = 160; // of the view box: the picture is as wide as its place
 
-/** Bars of the values; what they were is a line above or inside them. */
-export function MiniBars({ label, bars, width = 160, height = 40 }: MiniBarsParts) {
+export function MiniBars({ label, bars, height }: MiniBarsParts) {
   const most = bars.reduce((sum, each) => Math.max(sum, each.value, each.before ?? 0), 0) || 1;
-  const step = width / Math.max(1, bars.length);
+  const step = WIDTH / Math.max(1, bars.length);
   const gap = step > 4 ? 1 : 0;
   const tall = (value: number): number => (value === 0 ? 0 : Math.max(LEAST, ((height - 2) * value) / most));
   return (
     <svg
-      class="sx-mini" role="img" aria-label={label} viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none"
+      class="sx-mini" role="img" aria-label={label} viewBox={`0 0 ${WIDTH} ${height}`} preserveAspectRatio="none"
       height={height}
     >
       {bars.map((each, index) => (

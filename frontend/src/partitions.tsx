@@ -1,7 +1,7 @@
 /** The Partitions tab: key space to the scale of rows, with files as layers. */
 import { batch, type Signal, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo } from "preact/hooks";
-import { bytes, plural } from "./format";
+import { bytes, count, plural } from "./format";
 import { failureOf } from "./kernel";
 import * as layout from "./keyspace_layout";
 import { Legend, type Space, Strip, ZOOM } from "./keyspace_picture";
@@ -23,7 +23,7 @@ export function PartitionsTab({ store }: { store: Store }) {
     if (value) store.say(value.line);
   }, [value]);
   return (
-    <div class={`sx-partitions${loading && value ? " sx-partitions-old" : ""}`} aria-busy={loading}>
+    <div class={`sx-partitions${loading && value ? " sx-old" : ""}`} aria-busy={loading}>
       {failure && <Failure failure={failure} onRetry={ask} />}
       {value === null && !failure && <Waiting />}
       {value !== null && !failure && value.leaves.id.length === 0 && (
@@ -107,32 +107,24 @@ interface SummaryParts {
 function Summary({ space, equal, view, onZoom }: SummaryParts) {
   const { answer, heats } = space;
   const { leaves, files, jobs } = answer;
-  const merged = jobs.reduce((sum, each) => ({ files: sum.files + each.files, bytes: sum.bytes + each.bytes }), {
-    files: 0,
-    bytes: 0,
-  });
   const hot = heats.filter((each) => each === "hot").length;
   const total = (values: number[]): number => values.reduce((sum, each) => sum + each, 0);
   const isWhole = view.value.end - view.value.start >= 1;
+  const merged = total(jobs.map((each) => each.files));
+  const [first, ...others] = [
+    merged > 0 ? `Compaction would merge ${count(merged)} of ${plural(files.name.length, "file")}` : "",
+    plural(leaves.id.length, "partition"),
+    plural(total(leaves.rows), "row"),
+    `${merged > 0 ? "" : `${plural(files.name.length, "file")} · `}${bytes(total(files.bytes))}`,
+    answer.unreferenced > 0 ? plural(answer.unreferenced, "unreferenced file") : "",
+  ].filter(Boolean);
   return (
     <div class="sx-keyspace-top">
       <p>
-        <strong>{plural(leaves.id.length, "partition")}</strong>
-        <span class="sx-muted">
-          {` · ${plural(total(leaves.rows), "row")} · ${plural(files.name.length, "file")}`}
-          {` · ${bytes(total(files.bytes))}`}
-        </span>
+        <strong>{first}</strong> <span class="sx-muted">{others.map((each) => ` · ${each}`)}</span>
       </p>
       {hot > 0 && <Chip tone="removed">{plural(hot, "hot partition")}</Chip>}
-      {jobs.length > 1 && (
-        <Chip tone="accent" title={`In ${plural(jobs.length, "partition")}`}>
-          Compaction would merge {plural(merged.files, "file")} ({bytes(merged.bytes)})
-        </Chip>
-      )}
-      {answer.unreferenced > 0 && (
-        <Chip title="Garbage collection removes them">{plural(answer.unreferenced, "unreferenced file")}</Chip>
-      )}
-      <span class="sx-keyspace-space" />
+      <span class="sx-space" />
       <Segments
         label="Width of a partition" options={WIDTHS} value={equal.value ? "equal" : "rows"}
         onChoose={(width) => (equal.value = width === "equal")}

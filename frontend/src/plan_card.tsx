@@ -7,7 +7,7 @@ import "./plan_card.css";
 export function PlanCard({ plan, note, children }: { plan: Plan; note?: string; children?: ComponentChildren }) {
   return (
     <section class={`sx-plan${plan.danger ? " sx-plan-danger" : ""}`} aria-label={plan.title}>
-      <h3 class="sx-plan-title">{plan.title}</h3>
+      <h3 class="sx-title">{plan.title}</h3>
       <ul class="sx-plan-list">{plan.sentences.map((each) => <li key={each}>{each}</li>)}</ul>
       {note && <p class="sx-muted">{note}</p>}
       {plan.line && (

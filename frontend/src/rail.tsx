@@ -10,7 +10,7 @@ import type { Failure as Reason, Found, TableDetails } from "./protocol";
 import "./rail.css";
 import { dueText, type Listed, listed, missing, sparkPath } from "./rail_list";
 import { Button, Chip, Empty, Failure, SearchField, Skeleton } from "./states";
-import type { Store } from "./store";
+import { type Loaded, NOTHING, type Store } from "./store";
 
 const ROW = 52;
 const PAUSE = 200; // milliseconds without a key before the kernel searches
@@ -20,8 +20,7 @@ const SPARK = { width: 32, height: 18 };
 /** What is known of tables, and of the search for them. */
 class Known {
   readonly details = signal<ReadonlyMap<string, TableDetails>>(new Map());
-  readonly found = signal<Found[] | null>(null);
-  readonly failure = signal<Reason | null>(null);
+  readonly searched = signal<Loaded<{ found: Found[] }>>(NOTHING);
   private asking = new Set<string>(); // names whose details are under way
   private timer = 0;
   private searching = 0;
@@ -39,17 +38,19 @@ class Known {
 
   search(text: string): void {
     window.clearTimeout(this.searching);
-    this.found.value = null;
+    this.searched.value = NOTHING;
     this.store.kernel.cancel("search");
-    if (!text.trim()) return;
-    this.searching = window.setTimeout(() => void this.find(text.trim()), PAUSE);
+    const asked = { text: text.trim() };
+    if (!asked.text) return;
+    const find = (): void => void this.store.load(this.searched, "search", asked, { parts: true });
+    this.searching = window.setTimeout(find, PAUSE);
   }
 
   /** Sizes may have changed: ask again for what is in view. */
   forget(): void {
     if (this.details.peek().size > 0) this.details.value = new Map();
     this.asking = new Set();
-    this.failure.value = null;
+    this.searched.value = { ...this.searched.peek(), failure: null };
   }
 
   end(): void {
@@ -70,18 +71,6 @@ class Known {
       if (failure) keep(names.map((name) => unread(name, failure)));
     } finally {
       if (this.asking === asking) this.asking = new Set();
-    }
-  }
-
-  private async find(text: string): Promise<void> {
-    try {
-      const keep = ({ found }: { found: Found[] }): void => {
-        this.found.value = found;
-      };
-      keep(await this.store.kernel.ask("search", { text }, { onPart: keep }));
-      this.failure.value = null;
-    } catch (error) {
-      this.failure.value = failureOf(error);
     }
   }
 }
@@ -120,8 +109,8 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
   const [active, setActive] = useState(-1);
   const id = useId();
   const names = store.names.value;
-  const failure = known.failure.value ?? store.unlisted.value;
-  const found = known.found.value;
+  const failure = known.searched.value.failure ?? store.unlisted.value;
+  const found = known.searched.value.value?.found ?? null;
   const rows = useMemo(() => listed(names, text, found), [names, text, found]);
   const chosen = rows.findIndex((each) => each.name === store.table.value);
   const at = Math.min(active < 0 ? chosen : active, rows.length - 1);
@@ -188,7 +177,7 @@ function TableList({ store, onChosen }: { store: Store; onChosen: () => void }) 
             <Row
               key={row.name} id={`${id}-${first + i}`} row={row} details={details.get(row.name)} index={first + i}
               of={rows.length} isChosen={row.name === store.table.value} isActive={first + i === at}
-              onChoose={() => choose(first + i)}
+              onChoose={() => choose(first + i)} onDue={() => (store.tab.value = "partitions")}
             />
           ))}
         </div>
@@ -214,9 +203,10 @@ interface RowParts {
   isChosen: boolean;
   isActive: boolean;
   onChoose: () => void;
+  onDue: () => void; // before it is chosen
 }
 
-function Row({ id, row, details, index, of, isChosen, isActive, onChoose }: RowParts) {
+function Row({ id, row, details, index, of, isChosen, isActive, onChoose, onDue }: RowParts) {
   const due = details?.due ?? [];
   return (
     <div
@@ -226,7 +216,7 @@ function Row({ id, row, details, index, of, isChosen, isActive, onChoose }: RowP
     >
       <span class="sx-rail-line">
         <span class="sx-rail-name sx-cut">{row.name}</span>
-        {due.length > 0 && <Chip tone="warning">{dueText(due)}</Chip>}
+        {due.length > 0 && <span class="sx-rail-due" onClick={onDue}><Chip tone="warning">{dueText(due)}</Chip></span>}
       </span>
       <span class="sx-rail-line">
         <span class="sx-rail-size sx-cut sx-muted">{row.reason || sizeOf(details)}</span>

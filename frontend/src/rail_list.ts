@@ -1,4 +1,5 @@
 /** What the rail lists: names that match, why they do, and which of them are in view. */
+import { label } from "./format";
 import type { Found, TableDetails } from "./protocol";
 
 export interface Listed {
@@ -16,9 +17,9 @@ export function listed(names: readonly string[], text: string, found: readonly F
   return [...byName, ...found.filter((each) => !known.has(each.name))];
 }
 
-/** The points of a spark line of rows, from the lower left to the right; empty for fewer than two. */
+/** The points of a spark line of rows, from the lower left to the right; empty for fewer than three, which make a line alone. */
 export function sparkPath(growth: readonly number[], width: number, height: number): string {
-  if (growth.length < 2) return "";
+  if (growth.length < 3) return "";
   const most = Math.max(1, ...growth);
   const points = growth.map((rows, i) => {
     const x = (i / (growth.length - 1)) * width;
@@ -31,7 +32,7 @@ export function sparkPath(growth: readonly number[], width: number, height: numb
 export function dueText(due: readonly string[]): string {
   const [first] = due;
   if (first === undefined) return "";
-  return due.length === 1 ? first : `${due.length} due`;
+  return due.length === 1 ? `${label(first)} due` : `${due.length} due`;
 }
 
 /** Names in view whose details are not known. */

@@ -7,21 +7,16 @@ import { ColumnsButton } from "./grid/columns_menu";
 import { Grid } from "./grid/grid";
 import { GridSkeleton } from "./grid/grid_parts";
 import { Icon } from "./icons";
-import { failureOf } from "./kernel";
 import { PopoverButton } from "./popover";
-import type { Failure as Reason } from "./protocol";
+import type { Requests } from "./protocol";
 import "./rows.css";
 import { RowsModel } from "./rows_model";
 import { Button, Copy, Empty, Failure, SearchField } from "./states";
-import { NO_QUERY, type Store } from "./store";
+import { type Loaded, NO_QUERY, NOTHING, type Store } from "./store";
 
 const TYPING = 300; // ms after the last key, before a search begins
 
-interface Seen {
-  first: number;
-  end: number;
-  total: number | null;
-}
+interface Seen { first: number; end: number; total: number | null }
 
 export function RowsTab({ store }: { store: Store }) {
   const model = RowsModel.of(store);
@@ -146,7 +141,6 @@ function Shown({ seen, brushed, all }: { seen: Seen; brushed: number | null; all
   );
 }
 
-/** The filter as SQL. */
 function Where({ where }: { where: string }) {
   return <code class="sx-rows-where sx-cut sx-muted" title={where}>{where && `WHERE ${where}`}</code>;
 }
@@ -165,7 +159,8 @@ function Carry({ store, model }: { store: Store; model: RowsModel }) {
       {store.start.canKeep && (
         <div class="sx-anchor">
           <PopoverButton
-            class="sx-button sx-button-quiet" label="Keep as DataFrame" panel="sx-rows-keep" face="Keep as DataFrame…"
+            class="sx-button sx-button-quiet" label="Save as DataFrame" disabled={answer === null}
+            panel="sx-rows-keep" face="Save as DataFrame…"
           >
             {() => <KeepForm store={store} />}
           </PopoverButton>
@@ -175,27 +170,16 @@ function Carry({ store, model }: { store: Store; model: RowsModel }) {
   );
 }
 
-/** Puts the rows into a variable. */
 function KeepForm({ store }: { store: Store }) {
   const variable = useSignal("df");
-  const done = useSignal("");
-  const failure = useSignal<Reason | null>(null);
-  const isBusy = useSignal(false);
+  const kept = useSignal<Loaded<Requests["keep"]["answer"]>>(NOTHING);
+  const { value, loading, failure } = kept.value;
   const onSubmit = async (event: Event): Promise<void> => {
     event.preventDefault();
-    isBusy.value = true;
-    done.value = "";
-    failure.value = null;
-    try {
-      const asked = { table: store.table.value, version: store.version.value, query: store.query.value };
-      const answer = await store.kernel.ask("keep", { ...asked, variable: variable.value.trim() });
-      done.value = answer.sentence;
-      store.footer.value = { ...store.footer.value, line: answer.line };
-    } catch (error) {
-      failure.value = failureOf(error);
-    } finally {
-      isBusy.value = false;
-    }
+    kept.value = NOTHING;
+    const asked = { table: store.table.value, version: store.version.value, query: store.query.value };
+    const answer = await store.load(kept, "keep", { ...asked, variable: variable.value.trim() });
+    if (answer) store.footer.value = { ...store.footer.value, line: answer.line };
   };
   return (
     <form onSubmit={(event) => void onSubmit(event)}>
@@ -207,9 +191,9 @@ function KeepForm({ store }: { store: Store }) {
           onInput={(event) => (variable.value = event.currentTarget.value)}
         />
       </label>
-      <Button look="primary" type="submit" disabled={isBusy.value}>Keep</Button>
-      {failure.value && <Failure failure={failure.value} />}
-      <p class="sx-rows-kept sx-muted" role="status">{done.value || `${countOf(store)} as a pandas DataFrame`}</p>
+      <Button look="primary" type="submit" disabled={loading}>Save</Button>
+      {failure && <Failure failure={failure} />}
+      <p class="sx-rows-kept sx-muted" role="status">{value?.sentence ?? `${countOf(store)} as a pandas DataFrame`}</p>
     </form>
   );
 }

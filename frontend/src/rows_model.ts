@@ -10,11 +10,7 @@ import type { CubeAnswer, Header, Query, RowsAnswer, Tree } from "./protocol";
 import type { Footer, Store } from "./store";
 
 /** What the rows and headers are of. */
-interface Subject {
-  table: string;
-  version: number;
-  query: Query;
-}
+interface Subject { table: string; version: number; query: Query }
 
 interface Known {
   of: string; // the subject
@@ -164,6 +160,10 @@ export class RowsModel {
       read: () => {
         model.readAll = placeOf(model.subject);
         model.unread.value = "";
+        void model.readHeaders();
+      },
+      retry: () => {
+        model.refused = "";
         void model.readHeaders();
       },
       needed: (columns) => {

@@ -49,9 +49,9 @@ function Columns({ store, schema }: { store: Store; schema: SchemaAnswer }) {
     <>
       <div class="sx-schema-top">
         <Facts class="sx-totals" facts={totals} />
-        <span class="sx-schema-space" />
+        <span class="sx-space" />
         {schema.columns.length >= SEARCHED && <SearchField label="Search columns" value={search} onText={setSearch} />}
-        <ValuesButton values={values} />
+        {values.unread && <Button onClick={values.readAll}>Read values, {values.unread}</Button>}
       </div>
       {schema.comment && <p class="sx-schema-comment">{schema.comment}</p>}
       {values.failure && <Failure failure={values.failure} onRetry={values.ask} />}
@@ -77,13 +77,12 @@ function ColumnTable({ schema, columns, values }: ColumnTableParts) {
     defaults: schema.columns.some((each) => each.default !== null),
     comments: schema.columns.some((each) => each.comment !== ""),
   };
-  const span = 3 + Number(values.shown) + Number(has.defaults) + Number(has.comments);
+  const span = 4 + Number(has.defaults) + Number(has.comments);
   const names = shown.map((each) => each.name);
   useEffect(() => {
-    if (!values.shown) return undefined;
     const timer = setTimeout(() => values.need(names), SETTLE);
     return () => clearTimeout(timer);
-  }, [values.shown, schema, names.join("\n")]);
+  }, [schema, names.join("\n")]);
   return (
     <div ref={seen.box} class="sx-schema-scroll" onScroll={seen.onScroll}>
       <table class={`sx-schema-table${isWhole ? "" : " sx-schema-many"}`} aria-rowcount={columns.length + 1}>
@@ -91,8 +90,8 @@ function ColumnTable({ schema, columns, values }: ColumnTableParts) {
           <tr>
             <th scope="col">Column</th>
             <th scope="col">Type</th>
-            {values.shown && <th scope="col">Values</th>}
-            <th scope="col">NULL</th>
+            <th scope="col">Values</th>
+            <th scope="col" class="sx-number">NULL</th>
             {has.defaults && <th scope="col">Default</th>}
             {has.comments && <th scope="col">Comment</th>}
           </tr>
@@ -116,19 +115,16 @@ function Spacer({ rows, span }: { rows: number; span: number }) {
 }
 
 interface Values {
-  shown: boolean;
   unread: string;
   failure: Loaded<HeadersAnswer>["failure"];
   header(name: string): Header | null;
-  toggle(): void;
   ask(): void;
   readAll(): void;
   need(names: string[]): void; // those that are seen
 }
 
-/** Bars of the columns that are seen, asked for in batches once a user wants them. */
+/** Bars of the columns that are seen, asked for in batches; what takes long to read, once a user wants it. */
 function useValues(store: Store, schema: SchemaAnswer): Values {
-  const shown = useSignal(false);
   const all = useSignal(false);
   const known = useSignal<Record<string, Header>>({});
   const state = useSignal<Loaded<HeadersAnswer>>(NOTHING);
@@ -149,11 +145,9 @@ function useValues(store: Store, schema: SchemaAnswer): Values {
   }, [schema]);
   const { value, failure } = state.value;
   return {
-    shown: shown.value,
     failure,
     unread: value?.unread ?? "",
     header: (name) => known.value[name] ?? null,
-    toggle: () => (shown.value = !shown.peek()),
     ask: () => void ask(),
     readAll: () => {
       all.value = true;
@@ -166,13 +160,6 @@ function useValues(store: Store, schema: SchemaAnswer): Values {
   };
 }
 
-function ValuesButton({ values }: { values: Values }) {
-  if (values.shown && values.unread) return <Button onClick={values.readAll}>Read {values.unread}</Button>;
-  return (
-    <Button aria-pressed={values.shown} onClick={values.toggle}>{values.shown ? "Hide values" : "Show values"}</Button>
-  );
-}
-
 interface ColumnRowParts {
   column: Column;
   values: Values;
@@ -183,6 +170,8 @@ const ROLES: Record<Column["role"], string> = { "row key": "Row key", "sort key"
 
 function ColumnRow({ column, values, has }: ColumnRowParts) {
   const { name, role } = column;
+  const header = values.header(name);
+  const nulls = header && header.rows > 0 ? percent(header.nulls, header.rows) : "Allowed";
   return (
     <tr>
       <th scope="row">
@@ -195,14 +184,12 @@ function ColumnRow({ column, values, has }: ColumnRowParts) {
         </span>
       </th>
       <td>
-        <code class="sx-schema-type" title={column.type}>{column.type}</code>
+        <code class="sx-schema-type" title={column.type}>{column.type.replace(/\?$/, "")}</code>
       </td>
-      {values.shown && (
-        <td class="sx-schema-values">
-          <ValuesOf name={name} header={values.header(name)} unread={values.unread !== "" || values.failure !== null} />
-        </td>
-      )}
-      <td class="sx-muted">{column.nullable ? "Allowed" : "Never"}</td>
+      <td class="sx-schema-values">
+        <ValuesOf name={name} header={header} unread={values.unread !== "" || values.failure !== null} />
+      </td>
+      <td class="sx-muted sx-number">{column.nullable ? nulls : "Never"}</td>
       {has.defaults && <td>{column.default !== null && <code>{column.default}</code>}</td>}
       {has.comments && <td class="sx-schema-text" title={column.comment}>{column.comment}</td>}
     </tr>
@@ -212,12 +199,11 @@ function ColumnRow({ column, values, has }: ColumnRowParts) {
 function ValuesOf({ name, header, unread }: { name: string; header: Header | null; unread: boolean }) {
   if (header === null) return unread ? null : <Skeleton height="26px" />;
   const bars = header.bars.map((label, index) => ({ label, value: header.of[index] ?? 0 }));
-  const distinct = header.distinct === null ? "" : `${header.exact ? "" : "about "}${plural(header.distinct, "value")}`;
-  const nulls = header.nulls > 0 ? `${percent(header.nulls, header.rows)} NULL` : "";
+  const distinct = header.distinct === null ? "" : `${header.exact ? "" : "≈ "}${plural(header.distinct, "value")}`;
   return (
     <div class="sx-schema-bars">
       <div>{bars.length > 0 && <MiniBars label={`Values of ${name}`} bars={bars} height={26} />}</div>
-      <span class="sx-muted sx-schema-facts">{[distinct, nulls].filter(Boolean).join(" · ")}</span>
+      <span class="sx-muted sx-schema-facts">{distinct}</span>
     </div>
   );
 }

@@ -2,8 +2,10 @@
 import { effect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ChartPicker, ChartView } from "./chart";
+import { InsertCell } from "./footer";
 import { plural } from "./format";
 import { Grid } from "./grid/grid";
+import { GridSkeleton } from "./grid/grid_parts";
 import { Icon } from "./icons";
 import { Superseded } from "./kernel";
 import { Menu } from "./menu";
@@ -12,9 +14,10 @@ import type { Completion, SqlAnswer } from "./protocol";
 import "./sql.css";
 import { Colors } from "./sql/colors";
 import { makeEditor, markFailure, setText } from "./sql/editor";
+import { corrected } from "./sql/lookup";
 import { oneLine } from "./sql/past";
 import { defaultStatement, type Face, ShownAnswer, type SqlState, sqlState } from "./sql/state";
-import { Button, Empty, Failure, Segments, Skeleton, Status } from "./states";
+import { Button, Empty, Failure, Segments, Status } from "./states";
 import type { Store } from "./store";
 
 const IS_MAC = /Mac|iPhone|iPad/.test(globalThis.navigator?.platform ?? "");
@@ -33,13 +36,13 @@ export function SqlTab({ store }: { store: Store }) {
         const shown = state.shown.value;
         const chart = shown?.face.value === "chart" ? shown.chart.value.value : null;
         if (value?.kind === "rows") store.say(chart?.line ?? value.line, value.source, value.seconds);
-        else store.say(value?.plan.line ?? "");
+        else store.say(""); // a plan has its command itself
       }),
     [state],
   );
   return (
     <div class="sx-sql">
-      <div class="sx-sql-panes">
+      <div class={`sx-sql-panes${state.answer.value.value ? " sx-sql-answered" : ""}`}>
         <StatementEditor store={store} state={state} />
         <Outcome store={store} state={state} />
       </div>
@@ -67,6 +70,7 @@ function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
     };
   }, [store]);
   const version = store.version.value;
+  const better = state.failure && corrected(store.statement.value, state.failure);
   return (
     <div class="sx-sql-top">
       <div class="sx-sql-bar">
@@ -75,12 +79,20 @@ function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
             Run <kbd class="sx-sql-key">{IS_MAC ? "⌘⏎" : "Ctrl ⏎"}</kbd>
           </Button>
         )}
-        <span class="sx-muted">{version > 0 && `at snapshot ${version}`}</span>
-        <span class="sx-sql-space" />
+        {state.answer.value.loading ? <Running /> : (
+          <span class="sx-muted">{version > 0 && `at snapshot ${version}`}</span>
+        )}
+        <span class="sx-space" />
         <Earlier state={state} />
       </div>
       <div ref={place} class="sx-sql-editor" data-lm-suppress-shortcuts="true" />
-      {state.failure && <div class="sx-sql-failure"><Failure failure={state.failure} /></div>}
+      {state.failure && (
+        <div class="sx-sql-failure">
+          <Failure failure={state.failure}>
+            {better && <Button onClick={() => state.edited(better.text)}>Use {better.name}</Button>}
+          </Failure>
+        </div>
+      )}
     </div>
   );
 }
@@ -94,7 +106,6 @@ async function complete(store: Store, text: string, at: number): Promise<Complet
   }
 }
 
-/** The statements that ran in this page. */
 function Earlier({ state }: { state: SqlState }) {
   const past = state.past.value;
   if (past.length === 0) return null;
@@ -109,11 +120,21 @@ function Earlier({ state }: { state: SqlState }) {
   );
 }
 
+/** How long a statement runs. */
+function Running() {
+  const [seconds, setSeconds] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => setSeconds((now) => now + 1), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return <span class="sx-muted">Running{seconds > 0 && `, ${seconds} s`}</span>;
+}
+
 function Outcome({ store, state }: { store: Store; state: SqlState }) {
   const { value, loading } = state.answer.value;
   const status = state.status.value;
   return (
-    <div class={`sx-sql-answer${loading && value ? " sx-sql-old" : ""}`} aria-busy={loading}>
+    <div class={`sx-sql-answer${loading && value ? " sx-old" : ""}`} aria-busy={loading}>
       {status && (
         <div class="sx-sql-status">
           <Status>{status}</Status>
@@ -130,7 +151,9 @@ function Answered(parts: { store: Store; state: SqlState; value: SqlAnswer | nul
   if (value?.kind === "plan") {
     return (
       <div class="sx-sql-plan">
-        <PlanCard plan={value.plan} note="Nothing has changed. Run the command in a cell to apply it." />
+        <PlanCard plan={value.plan} note="Nothing has changed. Run the command in a cell to apply it.">
+          {store.start.canWrite && <InsertCell store={store} line={value.plan.line} look="primary" />}
+        </PlanCard>
       </div>
     );
   }
@@ -139,9 +162,9 @@ function Answered(parts: { store: Store; state: SqlState; value: SqlAnswer | nul
     return <AnswerRows shown={shown} version={version === store.version.value ? 0 : version} />;
   }
   if (loading) {
-    return <div class="sx-sql-skeleton"><Skeleton rows={8} label="The statement runs" /></div>;
+    return <GridSkeleton />;
   }
-  if (state.failure) return <Empty title="No answer">Correct the statement and run it again.</Empty>;
+  if (state.failure) return null;
   const keys = IS_MAC ? "⌘⏎" : "Ctrl+Enter";
   return (
     <Empty title="No answer yet" icon="table">
@@ -153,7 +176,6 @@ function Answered(parts: { store: Store; state: SqlState; value: SqlAnswer | nul
   );
 }
 
-/** The rows of an answer, or their chart. */
 function AnswerRows({ shown, version }: { shown: ShownAnswer; version: number }) {
   const face = shown.face.value;
   const { total } = shown.source;
@@ -162,7 +184,7 @@ function AnswerRows({ shown, version }: { shown: ShownAnswer; version: number })
       <div class="sx-sql-head">
         <Segments label="Show the answer as" options={FACES} value={face} onChoose={(each) => shown.show(each)} />
         <span class="sx-muted sx-sql-total" role="status">
-          {total === null ? "Many rows" : plural(total, "row")}
+          {total === null ? `More than ${plural(shown.first.rows.length, "row")}` : plural(total, "row")}
           {version > 0 && ` · at snapshot ${version}`}
         </span>
         {face === "chart" && <ChartPicker shown={shown} />}

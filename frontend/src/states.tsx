@@ -1,5 +1,5 @@
 /** Small parts that every tab uses: buttons, chips, copying, and the states of being empty, read, and failed. */
-import type { ButtonHTMLAttributes, ComponentChildren, Ref } from "preact";
+import type { ButtonHTMLAttributes, ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { count } from "./format";
 import { Icon, type IconName } from "./icons";
@@ -31,7 +31,7 @@ export function Empty(parts: {
   return (
     <div class="sx-empty">
       {parts.icon && <Icon name={parts.icon} />}
-      <h3 class="sx-empty-title">{parts.title}</h3>
+      <h3 class="sx-title">{parts.title}</h3>
       {parts.children && <div class="sx-muted">{parts.children}</div>}
       {parts.action && <div class="sx-empty-action">{parts.action}</div>}
     </div>
@@ -39,7 +39,8 @@ export function Empty(parts: {
 }
 
 /** What went wrong and how to fix it. */
-export function Failure({ failure, onRetry }: { failure: Reason; onRetry?: () => void }) {
+export function Failure(parts: { failure: Reason; onRetry?: () => void; children?: ComponentChildren }) {
+  const { failure, onRetry, children } = parts;
   return (
     <div class="sx-failure" role="alert">
       <Icon name="warning" />
@@ -48,6 +49,7 @@ export function Failure({ failure, onRetry }: { failure: Reason; onRetry?: () =>
         {failure.hint && <p class="sx-muted">{failure.hint}</p>}
       </div>
       {onRetry && <Button onClick={onRetry}>Try again</Button>}
+      {children}
     </div>
   );
 }
@@ -67,17 +69,16 @@ export function Chip(parts: { children: ComponentChildren; tone?: Tone; title?: 
 interface ButtonParts extends ButtonHTMLAttributes<HTMLButtonElement> {
   look?: "plain" | "primary" | "quiet" | "danger";
   icon?: IconName;
-  innerRef?: Ref<HTMLButtonElement>;
   children?: ComponentChildren;
 }
 
 /** A button. With `icon` and no children it is a square, which needs `aria-label`; its title is then the same. */
-export function Button({ look = "plain", icon, innerRef, children, class: more, ...rest }: ButtonParts) {
+export function Button({ look = "plain", icon, children, class: more, ...rest }: ButtonParts) {
   const isSquare = icon !== undefined && children === undefined;
   const classes = `sx-button sx-button-${look}${isSquare ? " sx-button-square" : ""}${more ? ` ${String(more)}` : ""}`;
   const title = rest.title ?? (isSquare ? rest["aria-label"] : undefined);
   return (
-    <button type="button" {...rest} {...(title === undefined ? {} : { title })} ref={innerRef ?? null} class={classes}>
+    <button type="button" {...rest} {...(title === undefined ? {} : { title })} class={classes}>
       {icon && <Icon name={icon} />}
       {children}
     </button>
@@ -154,7 +155,7 @@ export function Copy(parts: { text: string; label?: string; look?: "plain" | "qu
   const words = parts.label ?? "Copy";
   return (
     <Button
-      look={parts.look ?? "plain"} icon={copied ? "check" : "copy"} class="sx-copy"
+      look={parts.look ?? "plain"} icon={copied ? "check" : "copy"} class="sx-copy" disabled={parts.text === ""}
       onClick={(event) => void onClick(event)}
       {...(parts.name === undefined ? {} : { "aria-label": copied ? "Copied" : parts.name })}
     >

@@ -14,17 +14,10 @@ export const NOTHING: Loaded<never> = { value: null, loading: false, failure: nu
 export const NO_QUERY: Query = { filters: [], sorts: [], search: "" };
 
 /** What the footer says: the command for what is shown, what was read, and how long it took. */
-export interface Footer {
-  line: string;
-  source: string;
-  seconds: number | null;
-}
+export interface Footer { line: string; source: string; seconds: number | null }
 
 /** An action whose plan the Changes tab is to show: a roll back, or a name for a snapshot. */
-export interface Planned {
-  action: Action;
-  version: number;
-}
+export interface Planned { action: Action; version: number }
 
 export class Store {
   readonly kernel: Kernel;
@@ -162,7 +155,6 @@ export class Store {
     }
   }
 
-  /** Put into the footer what is shown now. */
   say(line: string, source = "", seconds: number | null = null): void {
     this.footer.value = { line, source, seconds };
   }
@@ -196,7 +188,6 @@ export class Store {
     if (opened && !isThere) this.travel(opened.versions.number.at(-1) ?? 0);
   }
 
-  /** Tell Python what is selected. */
   private tell(): void {
     const now: Selection = {
       table: this.table.value,
@@ -211,7 +202,6 @@ export class Store {
     this.model.save_changes();
   }
 
-  /** Follow what Python selected. */
   private follow(chosen: Selection): void {
     batch(() => {
       this.table.value = chosen.table;

@@ -77,7 +77,6 @@ function TimeHead(parts: TimeBarParts & { opened: OpenTable | null; travel: Trav
   );
 }
 
-/** What the handles are at, in words. */
 function VersionLabel({ travel, narrow }: { travel: Travel; narrow: boolean }) {
   const { version, before } = travel.places.value;
   const words = wordsOf(travel.versions, version);
@@ -116,11 +115,7 @@ function NewestButton({ store, travel, narrow }: { store: Store; travel: Travel;
   );
 }
 
-interface PlotParts {
-  store: Store;
-  opened: OpenTable;
-  travel: Travel;
-}
+interface PlotParts { store: Store; opened: OpenTable; travel: Travel }
 
 function TimePlot({ store, opened, travel }: PlotParts) {
   const { versions } = opened;
@@ -282,11 +277,7 @@ function pillsOf(
   return [...(older !== null && isSeen(before as number) ? [older] : []), ...(isSeen(version) ? [main] : [])];
 }
 
-interface HandleParts {
-  travel: Travel;
-  x: number;
-  width: number;
-}
+interface HandleParts { travel: Travel; x: number; width: number }
 
 function Handle({ handle, travel, x, width }: HandleParts & { handle: keyof Places }) {
   const { versions } = travel;
@@ -358,7 +349,6 @@ function ZoomButtons({ isAll, onZoom }: { isAll: boolean; onZoom: (factor: numbe
   );
 }
 
-/** What is known of the version below the pointer. */
 function Tip({ travel, index, x, width }: HandleParts & { index: number }) {
   const words = wordsOf(travel.versions, index);
   const left = clamp(x - TIP_WIDTH / 2, 0, Math.max(0, width - TIP_WIDTH));

@@ -16,11 +16,7 @@ export const MARK_ROOM = 13; // narrower versions share a mark, and can be zoome
 const LETTER = 6.6;
 const LEAST_NAME = 4; // letters of a savepoint's name; with room for fewer there is the flag alone
 
-interface Parts {
-  versions: Versions;
-  view: View;
-  width: number;
-}
+interface Parts { versions: Versions; view: View; width: number }
 
 export function TimePicture({ versions, view, width }: Parts) {
   const { most, least } = areas(versions.rows, view, width, AREA);
@@ -34,16 +30,12 @@ export function TimePicture({ versions, view, width }: Parts) {
       <Flags versions={versions} view={view} width={width} />
       {marked(view, width, MARK_ROOM, versions.number.length).map((bin) => (
         <Mark
-          key={bin.from}
-          family={mostNotable(versions.kind.slice(bin.from, bin.to))}
-          x={Math.round(bin.x)}
+          key={bin.from} family={mostNotable(versions.kind.slice(bin.from, bin.to))} x={Math.round(bin.x)}
           y={BASE + MARKS / 2 + 1}
         />
       ))}
       {whens(view, width, versions.committed).map((each) => (
-        <text key={each.x} class="sx-time-when" x={each.x} y={HEIGHT - 4} text-anchor="middle">
-          {each.text}
-        </text>
+        <text key={each.x} class="sx-time-when" x={each.x} y={HEIGHT - 4} text-anchor="middle">{each.text}</text>
       ))}
     </svg>
   );
@@ -95,11 +87,7 @@ function Flags({ versions, view, width }: Parts) {
         <g key={x} class="sx-time-flag">
           <line x1={x} x2={x} y1={4} y2={BASE} />
           <path d={`M${x} 4l8 4l-8 4Z`} />
-          {text && (
-            <text x={isLeft ? x - 5 : x + 11} y={12} text-anchor={isLeft ? "end" : "start"}>
-              {text}
-            </text>
-          )}
+          {text && <text x={isLeft ? x - 5 : x + 11} y={12} text-anchor={isLeft ? "end" : "start"}>{text}</text>}
         </g>
       ))}
     </>

@@ -11,12 +11,8 @@ export interface View {
 }
 
 /** Versions from `from` up to, not including, `to`. */
-export interface Bin {
-  from: number;
-  to: number;
-}
+export interface Bin { from: number; to: number }
 
-/** A text under the axis. */
 export interface When {
   x: number; // its middle
   text: string;
@@ -36,17 +32,14 @@ export function isWhole(view: View, count: number): boolean {
   return view.first <= 0 && view.last >= count;
 }
 
-/** The left edge of a slot in pixels. */
 export function edge(view: View, width: number, index: number): number {
   return ((index - view.first) / (view.last - view.first)) * width;
 }
 
-/** The middle of a slot in pixels. */
 export function middle(view: View, width: number, index: number): number {
   return edge(view, width, index + 0.5);
 }
 
-/** The version at a pixel. */
 export function indexAt(view: View, width: number, x: number, count: number): number {
   const slot = Math.floor(view.first + (x / Math.max(1, width)) * (view.last - view.first));
   return clamp(slot, 0, count - 1);
@@ -60,7 +53,6 @@ export function zoom(view: View, count: number, factor: number, at: number): Vie
   return held({ first, last: first + wanted }, count);
 }
 
-/** Move by so many slots. */
 export function pan(view: View, count: number, by: number): View {
   return held({ first: view.first + by, last: view.last + by }, count);
 }

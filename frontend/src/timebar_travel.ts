@@ -1,14 +1,12 @@
 /** The handles of the time bar while they move: what is shown follows at once, the page when the handle rests. */
 import { batch, computed, type ReadonlySignal, signal } from "@preact/signals";
 import type { Versions } from "./protocol";
+import { lastAtMost } from "./sorted_numbers";
 import type { Store } from "./store";
 import { clamp } from "./timebar_scale";
 
 /** Handles as places on the axis. */
-export interface Places {
-  version: number;
-  before: number | null;
-}
+export interface Places { version: number; before: number | null }
 
 interface Moving {
   index: number;
@@ -50,7 +48,6 @@ export class Travel {
     else this.start(index, before);
   }
 
-  /** Move the handle that was grabbed. */
   to(index: number): void {
     const at = this.moving.peek();
     if (at !== null) this.start(index, at.fixed);
@@ -111,7 +108,6 @@ export class Travel {
     this.timer = setTimeout(then, REST);
   }
 
-  /** Tell the page where the handles are. */
   private tell(): void {
     const { store } = this;
     const { version, before } = this.places.peek();
@@ -126,13 +122,6 @@ export class Travel {
 
   /** The place of a version, or of the last one before it when it is gone. */
   private indexOf(number: number): number {
-    const numbers = this.versions.number;
-    let [low, high] = [0, numbers.length];
-    while (low < high) {
-      const mid = (low + high) >> 1;
-      if ((numbers[mid] ?? Infinity) <= number) low = mid + 1;
-      else high = mid;
-    }
-    return Math.max(0, low - 1);
+    return lastAtMost(this.versions.number, number);
   }
 }

@@ -114,9 +114,9 @@ describe("bars by keyboard", () => {
 
 describe("texts", () => {
   it("join ranges", () => {
-    expect(barsText(DELAY, [1, 2])).toBe("0 < … ≤ 20");
+    expect(barsText(DELAY, [1, 2])).toBe("> 0 and ≤ 20");
     expect(barsText(DELAY, [0, 1])).toBe("≤ 10");
-    expect(barsText(DELAY, [2, 2])).toBe("10 < … ≤ 20");
+    expect(barsText(DELAY, [2, 2])).toBe("> 10 and ≤ 20");
     expect(barsText(header({ bars: ["x", "y"] }), [0, 1])).toBe("x to y");
   });
 
@@ -127,7 +127,7 @@ describe("texts", () => {
   });
 
   it("name a filter for its chip", () => {
-    expect(chipText({ column: "delay", bars: [1, 2] }, DELAY)).toEqual({ column: "delay", condition: "0 < … ≤ 20" });
+    expect(chipText({ column: "delay", bars: [1, 2] }, DELAY)).toEqual({ column: "delay", condition: "> 0 and ≤ 20" });
     expect(chipText({ column: "origin", value: 1 }, ORIGIN).condition).toBe("= JFK");
     expect(chipText({ column: "origin", bars: [0, 1] }, ORIGIN).condition).toBe("EWR, JFK");
     expect(chipText({ column: "a", bars: [0, 1] }, null).condition).toBe("…");

@@ -44,11 +44,11 @@ describe("the list", () => {
 it("draws growth from the least to the most", () => {
   expect(sparkPath([0, 5, 10], 40, 20)).toBe("M0.0 20.0L20.0 10.0L40.0 0.0");
   expect(sparkPath([7], 40, 20)).toBe("");
-  expect(sparkPath([0, 0], 40, 20)).toBe("M0.0 20.0L40.0 20.0");
+  expect(sparkPath([0, 0, 0], 40, 20)).toBe("M0.0 20.0L20.0 20.0L40.0 20.0");
 });
 
 it("says what is due", () => {
   expect(dueText([])).toBe("");
-  expect(dueText(["compaction"])).toBe("compaction");
+  expect(dueText(["compaction"])).toBe("Compaction due");
   expect(dueText(["compaction", "expiry"])).toBe("2 due");
 });

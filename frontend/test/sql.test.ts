@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { Colors } from "../src/sql/colors";
-import { asksAt, completions, underlined } from "../src/sql/lookup";
+import { asksAt, completions, corrected, underlined } from "../src/sql/lookup";
 import { oneLine, remembered } from "../src/sql/past";
 import { numberTick, timeTicks } from "../src/sql/ticks";
 
@@ -99,6 +99,12 @@ describe("completion", () => {
     expect(made.options[0]!.boost!).toBeGreaterThan(made.options[1]!.boost!);
     expect(completions({ from: 0, options: [] })).toBeNull();
     expect(completions({ from: 0, options: [{ label: "DESC", apply: "DESC", kind: "keyword" }] }, "desc")).toBeNull();
+  });
+
+  test("corrects a name where one is meant", () => {
+    const failure = { message: "", hint: "Did you mean 'delay'?", place: { from: 7, to: 11 } };
+    expect(corrected("SELECT dela", failure)).toEqual({ name: "delay", text: "SELECT delay" });
+    expect(corrected("SELECT dela", { ...failure, hint: "Did you mean delay or day?" })).toBeNull();
   });
 
   test("is asked at words, not after a space", () => {

@@ -310,6 +310,11 @@ class _Version:
     def change(self) -> str:
         if self.snapshot is None:
             return ""
+        match {verb: rows for verb, rows in self.snapshot.changed_rows.items() if rows}:
+            case {"deleted": rows, **others} if not others:
+                return f"−{counted(rows, 'row')}"
+            case {"updated": rows, **others} if not others:
+                return f"{counted(rows, 'row')} changed"
         return change_text(self.snapshot).removeprefix(self.snapshot.operation).strip()
 
     @property

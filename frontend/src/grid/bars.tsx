@@ -1,7 +1,7 @@
 /** The bars of a header: all rows in grey, those that the filters leave in the accent; brushed by mouse or keyboard. */
 import { type Signal, useSignal } from "@preact/signals";
 import { barsText, movedBars, type Bars } from "../filters";
-import { count, percent, plural } from "../format";
+import { count, percent, plural, short } from "../format";
 import type { Header } from "../protocol";
 import { grouped } from "./cell_text";
 import { widthOf } from "./columns";
@@ -127,6 +127,7 @@ function Picture({ header, width, chosen, hovered }: PictureParts) {
   const step = width / Math.max(1, bars);
   const gap = step < 3 ? 0 : header.ranges || step < 8 ? 1 : 2;
   const at = hovered.value;
+  const named = header.ranges ? -1 : topOf(header); // its value is below the bars
   return (
     <svg width={width} height={BARS_HEIGHT} aria-hidden="true" focusable="false">
       {chosen !== null && (
@@ -138,6 +139,7 @@ function Picture({ header, width, chosen, hovered }: PictureParts) {
       {at !== null && <rect class="sx-bars-hovered" x={at * step} y={0} width={step} height={BARS_HEIGHT} />}
       <path class="sx-bars-of" d={outline(header.of, most, step, gap)} />
       <path class="sx-bars-counts" d={outline(header.counts, most, step, gap)} />
+      {named >= 0 && <path class="sx-bars-named" d={outline(only(header.counts, named), most, step, gap)} />}
     </svg>
   );
 }
@@ -194,20 +196,30 @@ function Caption({ header, width, chosen, hovered }: CaptionParts) {
   }
   if (header.ranges || header.bars.length === 0) return <div class="sx-bars-caption" />;
   const step = width / header.bars.length;
-  if (header.bars.every((each) => widthOf(each || "''") * LABEL + 4 <= step)) {
+  if (header.bars.every((each) => widthOf(each || "''") * LABEL + 8 <= step)) {
     return (
       <div class="sx-bars-caption sx-bars-labels">
         {header.bars.map((each) => <span key={each} style={{ width: `${step}px` }}>{each || "''"}</span>)}
       </div>
     );
   }
-  const most = Math.max(...header.counts);
-  const top = header.counts.indexOf(most);
-  if (most === 0) return <div class="sx-bars-caption" />;
+  const top = topOf(header);
+  if (top < 0) return <div class="sx-bars-caption" />;
+  const others = (header.distinct ?? header.bars.length) - 1;
   return (
     <div class="sx-bars-caption">
-      <span class="sx-cut">{header.bars[top] || "''"}</span>
-      <span>{percent(header.counts[top] ?? 0, header.rows)}</span>
+      <span class="sx-cut">{header.bars[top] || "''"} {percent(header.counts[top] ?? 0, header.rows)}</span>
+      {others > 0 && <span title={plural(others, "other value")}>+{short(others)}</span>}
     </div>
   );
+}
+
+function only(counts: number[], at: number): number[] {
+  return counts.map((each, i) => (i === at ? each : 0));
+}
+
+/** The bar of the most frequent value; -1 where no row is left. */
+function topOf({ counts }: Header): number {
+  const most = Math.max(...counts);
+  return most > 0 ? counts.indexOf(most) : -1;
 }

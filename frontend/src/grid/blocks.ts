@@ -12,10 +12,7 @@ const SLOTS = 2;
 const SLOW = 100; // ms: after so long grey shapes are shown for what is read
 const CALM = 150; // ms: so long are other rows wanted before a request for rows that are out of sight is given up
 
-interface UnderWay {
-  block: number;
-  chunks: number[];
-}
+interface UnderWay { block: number; chunks: number[] }
 
 interface Kept {
   rows: Cell[][];
@@ -75,7 +72,6 @@ export class Blocks {
     return kept?.rows[row % BLOCK]?.[kept.place.get(column) ?? -1];
   }
 
-  /** How a row differs, in a grid of changes. */
   mark(row: number, column: string): RowMark | undefined {
     return this.of(row, column)?.marks?.[row % BLOCK];
   }
@@ -97,7 +93,6 @@ export class Blocks {
     return [];
   }
 
-  /** Ask again for what failed. */
   retry(): void {
     this.failure.value = null;
     this.fill();

@@ -5,13 +5,14 @@
 import { short } from "../format";
 import { Icon } from "../icons";
 import type { Cell } from "../protocol";
-import { exact, grouped, isNumber, oneLine } from "./cell_text";
+import { exact, fractionSpace, grouped, isNumber, oneLine } from "./cell_text";
 import type { GridColumn } from "./source";
 
 export interface CellParts {
   column: GridColumn;
   cell: Cell | undefined; // undefined: it is being read
   before: Cell | undefined; // of a changed row, where it differs
+  fraction: number; // characters of the longest fraction of its column, with the point
   index: number; // from 1
   width: number;
   left: number | null; // of a column that stays in place
@@ -32,6 +33,7 @@ export function bodyCell(parts: CellParts) {
     >
       {before !== undefined && <del class="sx-cell-before">{content(column, before)}</del>}
       {cell !== undefined && content(column, cell)}
+      {parts.fraction > 0 && cell != null && <i class="sx-cell-pad" data-pad={fractionSpace(cell, parts.fraction)} />}
       {isActive && canOpen && (
         <button
           type="button" class="sx-cell-open" tabindex={-1} aria-label={`Open the value of ${column.name}`}

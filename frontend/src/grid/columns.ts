@@ -1,6 +1,6 @@
 /** Which columns a grid shows, in which order and how wide. Pure. */
 import type { Cell } from "../protocol";
-import { grouped, isNumber } from "./cell_text";
+import { fraction, grouped, isNumber } from "./cell_text";
 import type { GridColumn } from "./source";
 
 export interface ColumnLayout {
@@ -16,6 +16,8 @@ export const CHUNK = 40; // columns of a block
 const PADDING = 18; // of a cell, with its border
 const MOST_OWN = 280; // a column takes no more by itself
 const CHARACTER = 7.3; // px of a character of 13 px on average
+const STRONG = 8.4; // px of a strong one
+const MENU = 22; // px of the menu beside a name, without the padding
 const DIGIT = 8.6; // digits are wider in some fonts, and a number that is cut is wrong
 
 /** The columns in the order in which they are read and numbered: row keys, sort keys, the others. */
@@ -68,14 +70,22 @@ export function withWidth(layout: ColumnLayout, name: string, width: number): Co
 
 /** The width that a column takes by itself: for its name, its bars, and some of its cells. */
 export function ownWidth(column: GridColumn, cells: Cell[], least: number): number {
-  const title = (widthOf(column.name) + 5) * CHARACTER; // the mark of a key, the arrow and the menu are beside it
-  const type = Math.min(widthOf(column.type), 18) * 6.6;
+  const title = (widthOf(column.name) + (column.role ? 2.5 : 0)) * STRONG + MENU; // with the mark of a key
+  const nulls = least > 0 && column.type.endsWith("?") ? 9 : 0; // characters of the share of NULL beside the type
+  const type = (Math.min(widthOf(column.type), 18) + nulls) * 6.6;
   const [of, unit] = isNumber(column.kind) ? [numberWidth, DIGIT] : [cellWidth, CHARACTER];
-  const longest = cells.reduce((most: number, each) => Math.max(most, of(each)), 0);
+  const digits = fractions(column, cells); // as cells of a column of floats are aligned at the point
+  const room = (cell: Cell): number => of(cell) + Math.max(0, digits - fraction(cell));
+  const longest = cells.reduce((most: number, each) => Math.max(most, room(each)), 0);
   const content = cells.length > 0 ? longest * unit : USUAL[column.kind] ?? USUAL.string;
   const days = least > 0 && (column.kind === "date" || column.kind === "timestamp") ? 152 : 0; // the ends of its bars
   const width = Math.ceil(Math.max(title, type, content as number, days) + PADDING);
   return Math.min(MOST_OWN, Math.max(least, LEAST_WIDTH, width));
+}
+
+/** How many characters the longest fraction of floats has, with the point. */
+export function fractions({ kind }: GridColumn, cells: Cell[]): number {
+  return kind === "float" ? cells.reduce((most: number, each) => Math.max(most, fraction(each)), 0) : 0;
 }
 
 /** Before a cell is known. */

@@ -9,10 +9,7 @@ import type { GridColumn } from "./source";
 
 const MOST = 200;
 
-interface ColumnsParts {
-  columns: GridColumn[];
-  layout: Signal<ColumnLayout>;
-}
+interface ColumnsParts { columns: GridColumn[]; layout: Signal<ColumnLayout> }
 
 export function ColumnsButton({ columns, layout }: ColumnsParts) {
   const known = new Set(columns.map(({ name }) => name));
@@ -21,12 +18,17 @@ export function ColumnsButton({ columns, layout }: ColumnsParts) {
     <>
       <Icon name="table" />
       <span>Columns</span>
-      {hidden > 0 && <span class="sx-muted">{count(columns.length - hidden)} of {count(columns.length)}</span>}
+      <span class="sx-muted">
+        {hidden > 0 && `${count(columns.length - hidden)} of `}
+        {columns.length > 0 && count(columns.length)}
+      </span>
     </>
   );
   return (
     <div class="sx-anchor">
-      <PopoverButton class="sx-button" label="Columns" panel="sx-columns" face={face}>
+      <PopoverButton
+        class="sx-button sx-button-quiet" disabled={columns.length === 0} label="Columns" panel="sx-columns" face={face}
+      >
         {() => <ColumnsMenu columns={columns} layout={layout} />}
       </PopoverButton>
     </div>

@@ -6,21 +6,22 @@ import { exact } from "./cell_text";
 import { keysFirst, OWN_LAYOUT, pinnedNames, withHidden, withPin, withWidth } from "./columns";
 import "./grid.css";
 import { moved, type Place, within } from "./grid_keys";
-import { selectedText, SignHeader, Unread } from "./grid_parts";
+import { selectedText, SignHeader, Unknown, Unread } from "./grid_parts";
 import { bodyRow, boxOf } from "./grid_rows";
 import { FULL_HEAD, HeaderCell, PLAIN_HEAD } from "./header";
 import { HeaderMenu } from "./header_menu";
 import { GUTTER, range, seenColumns, useBlocks, usePlaced } from "./placed";
 import type { GridColumn, GridProps } from "./source";
 import { ValuePanel } from "./value_panel";
-import { ROW, Viewport } from "./viewport";
+import { ROW, SIDE, Viewport } from "./viewport";
 import { scaleOf } from "./virtual";
 
-const LEAST_WITH_BARS = 124; // px of a column
+const LEAST_WITH_BARS = 76; // px of a column
 
 export function Grid(props: GridProps) {
   const { source, label, headers, sorting } = props;
-  const head = headers ? FULL_HEAD : PLAIN_HEAD;
+  const bars = headers?.failure ? undefined : headers;
+  const head = bars ? FULL_HEAD : PLAIN_HEAD;
   const own = useSignal(OWN_LAYOUT);
   const layout = props.layout ?? own;
   const id = useId();
@@ -33,7 +34,7 @@ export function Grid(props: GridProps) {
   const isOpen = useSignal(false); // the value panel
   const menu = useSignal<{ column: GridColumn; left: number; opener: HTMLElement } | null>(null);
   const placed = usePlaced(columns, blocks, layout, viewport, {
-    least: headers ? LEAST_WITH_BARS : 0,
+    least: bars ? LEAST_WITH_BARS : 0,
     gutter: source.marked ? GUTTER : 0,
   });
 
@@ -58,8 +59,9 @@ export function Grid(props: GridProps) {
   });
   useEffect(() => {
     const { first, end } = viewport.seen;
-    props.onShown?.(first, Math.min(end, rows), blocks.total);
-  }, [drawn.first, drawn.end, viewport.height.value, rows, blocks.total, blocks]);
+    if (newest.failure.value === null) props.onShown?.(first, Math.min(end, rows), blocks.total);
+    else props.onShown?.(0, 0, null);
+  }, [drawn.first, drawn.end, viewport.height.value, rows, blocks.total, blocks, newest.failure.value]);
 
   const now = within(active.value, rows, placed.columns.length);
   const column = placed.columns[now.column];
@@ -147,6 +149,8 @@ export function Grid(props: GridProps) {
   };
 
   const width = placed.offsets.at(-1) as number;
+  const left = viewport.left.value; // to the next 64 px below
+  const isMore = width > viewport.width.value + (left > 0 ? left + SIDE : 0);
   const space = scaleOf(rows * ROW, viewport.height.value).space;
   const pinned = pinnedNames(columns, layout.value);
   const isEmpty = blocks.total === 0 && !blocks.isEmpty;
@@ -159,7 +163,7 @@ export function Grid(props: GridProps) {
     return (
       <HeaderCell
         key={each.name} column={each} index={i + 1 + offset} {...boxOf(placed, i)} isCurrent={i === now.column}
-        headers={headers} sorting={sorting} onMenu={onMenu} onWidth={onWidth}
+        headers={bars} sorting={sorting} onMenu={onMenu} onWidth={onWidth}
         onMove={(to) => (to === "down" ? element.current?.focus({ preventScroll: true }) : focusHeader(moves[to]))}
       />
     );
@@ -169,6 +173,7 @@ export function Grid(props: GridProps) {
   return (
     <div class="sx-grid-root" style={{ "--sx-head": `${head}px` }}>
       <div class="sx-grid-frame">
+        {headers?.failure && <Unknown headers={headers} />}
         <div
           ref={element} class={`sx-grid${newest.isSlow.value ? " sx-grid-slow" : ""}`} role="grid" tabindex={0}
           aria-label={label} aria-rowcount={blocks.total === null ? -1 : rows + 1}
@@ -193,7 +198,8 @@ export function Grid(props: GridProps) {
             </div>
           </div>
         </div>
-        {headers && failure === null && <Unread headers={headers} />}
+        {isMore && <div class="sx-grid-fade" style={{ left: `${viewport.width.value}px` }} />}
+        {bars && failure === null && <Unread headers={bars} />}
         {(isEmpty || failure) && (
           <div class="sx-grid-over">
             {failure ? <Failure failure={failure} onRetry={() => newest.retry()} /> : props.empty}

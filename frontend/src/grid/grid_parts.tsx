@@ -1,4 +1,5 @@
 /** Parts of the grid: the sign of a changed row, and the button that reads the headers. */
+import { Icon } from "../icons";
 import { Button } from "../states";
 import { FULL_HEAD } from "./header";
 import type { GridHeaders, RowMark } from "./source";
@@ -29,18 +30,22 @@ export function SignHeader() {
 
 /** Over the place of the bars: why there are none yet. */
 export function Unread({ headers }: { headers: GridHeaders }) {
-  if (headers.unread === "" && headers.failure === "") return null;
-  const size = headers.unread.replace(/ to read$/, "");
+  if (headers.unread === "") return null;
   return (
     <div class="sx-grid-unread">
-      {headers.failure ? (
-        <span class="sx-muted" role="alert">The histograms could not be read: {headers.failure}</span>
-      ) : (
-        <>
-          <Button onClick={() => headers.read()}>Read {size}</Button>
-          <span class="sx-muted sx-cut">for histograms, NULL shares and distinct counts</span>
-        </>
-      )}
+      <Button onClick={() => headers.read()}>Read {headers.unread.replace(/ to read$/, "")}</Button>
+      <span class="sx-muted sx-cut">for histograms, NULL shares and distinct counts</span>
+    </div>
+  );
+}
+
+/** Above the headers: why they have no bars. */
+export function Unknown({ headers }: { headers: GridHeaders }) {
+  return (
+    <div class="sx-grid-unknown" role="alert">
+      <Icon name="warning" />
+      <span class="sx-cut" title={headers.failure}>The histograms could not be read: {headers.failure}</span>
+      <Button look="quiet" onClick={() => headers.retry()}>Try again</Button>
     </div>
   );
 }

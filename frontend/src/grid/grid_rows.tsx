@@ -23,7 +23,6 @@ interface Box {
   isLastPinned: boolean;
 }
 
-/** Where a column is. */
 export function boxOf({ offsets, stuck, widths }: Placed, i: number): Box {
   return { width: widths[i] as number, left: i < stuck ? (offsets[i] as number) : null, isLastPinned: i === stuck - 1 };
 }
@@ -38,6 +37,7 @@ export function bodyRow(frame: Frame, at: number) {
       ...boxOf(placed, i),
       column,
       cell: blocks.cell(at, column.name),
+      fraction: placed.fractions[i] as number,
       before: mark && blocks.before(at, column.name),
       index: i + 1 + offset,
       activeId: isActive ? `${frame.id}-active` : "",

@@ -1,8 +1,10 @@
 /** The header of a column: name and order, type, bars, and how many values are NULL or different. */
+import { drag } from "../drag";
 import { percent, plural } from "../format";
 import { Icon } from "../icons";
 import type { Header, Sort } from "../protocol";
 import { HeaderBars } from "./bars";
+import { isNumber } from "./cell_text";
 import type { GridColumn, GridHeaders, GridSorts } from "./source";
 
 export const PLAIN_HEAD = 46;
@@ -29,6 +31,7 @@ export function HeaderCell(parts: HeaderParts) {
   const at = sorting?.sorts.findIndex((each) => each.column === column.name) ?? -1;
   const sort = at < 0 ? undefined : sorting?.sorts[at];
   const classes = ["sx-head-cell", left !== null && "sx-pinned", parts.isLastPinned && "sx-pinned-last"];
+  if (isNumber(column.kind)) classes.push("sx-head-number");
   return (
     <div
       class={classes.filter(Boolean).join(" ")}
@@ -77,7 +80,6 @@ function HeaderTitle(parts: HeaderParts & { sort: Sort | undefined; order: numbe
     <>
       {column.role ? <Icon name="key" /> : null}
       <span class="sx-head-text sx-cut">{column.name}</span>
-      {sort && <Icon name={sort.descending ? "down" : "up"} />}
       {order > 0 && <span class="sx-head-order">{order}</span>}
     </>
   );
@@ -98,13 +100,13 @@ function HeaderTitle(parts: HeaderParts & { sort: Sort | undefined; order: numbe
       </button>
       <button
         type="button"
-        class="sx-head-menu"
+        class={`sx-head-menu${sort ? " sx-head-sorted" : ""}`}
         tabindex={stop}
         aria-label={`Menu of ${column.name}`}
         aria-haspopup="dialog"
         onClick={(event) => parts.onMenu(column, event.currentTarget)}
       >
-        <Icon name={parts.headers?.typed(column.name) ? "filter" : "more"} />
+        <Icon name={sort ? (sort.descending ? "down" : "up") : parts.headers?.typed(column.name) ? "filter" : "more"} />
       </button>
     </div>
   );
@@ -113,8 +115,7 @@ function HeaderTitle(parts: HeaderParts & { sort: Sort | undefined; order: numbe
 function HeaderSummary({ column, width, isCurrent, headers }: HeaderParts & { headers: GridHeaders }) {
   const header = headers.header(column.name);
   if (header === null) {
-    const isRead = headers.unread === "" && headers.failure === "";
-    return <div class="sx-head-summary">{isRead && <div class="sx-bars-wait" />}</div>;
+    return <div class="sx-head-summary">{headers.unread === "" && <div class="sx-bars-wait" />}</div>;
   }
   return (
     <div class="sx-head-summary">
@@ -163,17 +164,6 @@ function distinctText({ distinct, exact }: Header): string {
 
 /** The edge of a column, which is dragged, or moved with the arrow keys; a double click fits it to the content. */
 function Handle({ column, width, isCurrent, onWidth }: HeaderParts) {
-  const onPointerDown = (event: PointerEvent): void => {
-    if (event.button !== 0) return;
-    event.preventDefault();
-    const handle = event.currentTarget as HTMLElement;
-    const from = event.clientX;
-    handle.setPointerCapture(event.pointerId);
-    const onMove = (to: PointerEvent): void => onWidth(column.name, width + to.clientX - from);
-    handle.addEventListener("pointermove", onMove);
-    const onEnd = (): void => handle.removeEventListener("pointermove", onMove);
-    handle.addEventListener("lostpointercapture", onEnd, { once: true });
-  };
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.key === "ArrowLeft") onWidth(column.name, width - KEY_STEP);
     else if (event.key === "ArrowRight") onWidth(column.name, width + KEY_STEP);
@@ -192,7 +182,7 @@ function Handle({ column, width, isCurrent, onWidth }: HeaderParts) {
       aria-valuenow={width}
       aria-valuemin={56}
       aria-valuemax={800}
-      onPointerDown={onPointerDown}
+      onPointerDown={(event) => drag(event, (x) => onWidth(column.name, width + x))}
       onDblClick={() => onWidth(column.name, null)}
       onKeyDown={onKeyDown}
     />

@@ -2,7 +2,7 @@
 import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { Blocks } from "./blocks";
-import { type ColumnLayout, ownWidth, shownColumns, stuckPins } from "./columns";
+import { type ColumnLayout, fractions, ownWidth, shownColumns, stuckPins } from "./columns";
 import type { GridColumn, GridSource } from "./source";
 import { SIDE, type Viewport } from "./viewport";
 import { columnsSeen, offsetsOf } from "./virtual";
@@ -14,6 +14,7 @@ const STALE = 250; // ms: so long the rows of before are shown while the first o
 export interface Placed {
   columns: GridColumn[];
   widths: number[];
+  fractions: number[]; // characters of the longest fraction of floats, with the point
   offsets: number[]; // in the row; after the last column where it ends
   stuck: number;
 }
@@ -67,7 +68,7 @@ export function usePlaced(
   viewport: Viewport,
   room: { least: number; gutter: number },
 ): Placed {
-  const own = useRef(new Map<string, number>()); // widths by content, once cells were read
+  const own = useRef(new Map<string, [width: number, fraction: number]>()); // widths by content, once cells were read
   useMemo(() => own.current.clear(), [columns]);
   const { value } = layout;
   const revision = blocks.changed.value;
@@ -76,17 +77,21 @@ export function usePlaced(
     const byName = new Map(columns.map((each) => [each.name, each]));
     const { pinned, others } = shownColumns(columns, value);
     const shown = [...pinned, ...others].map((name) => byName.get(name) as GridColumn);
-    const widths = shown.map((each) => value.widths[each.name] ?? widthOf(each, blocks, own.current, room.least));
+    const sizes = shown.map((each) => sizeOf(each, blocks, own.current, room.least));
+    const widths = shown.map((each, i) => value.widths[each.name] ?? (sizes[i]?.[0] as number));
     const offsets = offsetsOf(widths).map((each) => each + room.gutter);
-    return { columns: shown, widths, offsets, stuck: stuckPins(widths.slice(0, pinned.length), view) };
+    const stuck = stuckPins(widths.slice(0, pinned.length), view);
+    return { columns: shown, widths, fractions: sizes.map(([, fraction]) => fraction), offsets, stuck };
   }, [columns, value, revision, blocks, view, room.least, room.gutter]);
 }
 
-function widthOf(column: GridColumn, blocks: Blocks, own: Map<string, number>, least: number): number {
+type Sizes = Map<string, [width: number, fraction: number]>;
+
+function sizeOf(column: GridColumn, blocks: Blocks, own: Sizes, least: number): [width: number, fraction: number] {
   const known = own.get(column.name);
   if (known !== undefined) return known;
   const cells = blocks.sample(column.name);
-  const width = ownWidth(column, cells, least);
-  if (cells.length > 0) own.set(column.name, width);
-  return width;
+  const size: [number, number] = [ownWidth(column, cells, least), fractions(column, cells)];
+  if (cells.length > 0) own.set(column.name, size);
+  return size;
 }

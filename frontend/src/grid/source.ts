@@ -52,6 +52,7 @@ export interface GridHeaders {
   failure: string; // why there are no headers; empty for none
   unread: string; // "1.2 GiB to read" where nobody asked for it yet; empty when they are read
   read(): void; // read them all the same
+  retry(): void; // ask again for what failed
   needed(columns: string[]): void; // the columns that are seen: their headers are wanted
   begin(column: string): void; // a brush begins: counts for each of its bars are asked for once
   move(column: string, bars: [number, number]): void; // nothing is asked

@@ -49,7 +49,6 @@ export class Viewport {
     this.place(settled(this.scale, top === 0 ? { top: 0, at: 0 } : { top, at }));
   }
 
-  /** The rows in the window itself. */
   get seen(): Span {
     return rowsSeen(this.scale, this.now.at, ROW, this.count);
   }

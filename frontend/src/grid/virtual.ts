@@ -6,21 +6,16 @@
  * scale, so that the first and last rows are reached like in a short table.
  */
 
+import { lastAtMost } from "../sorted_numbers";
+
 export const MOST_SPACE = 8_000_000;
 const EDGE = 100_000;
 
 /** The height of all rows, of the element that is scrolled, and of the window onto it, in px. */
-export interface Scale {
-  content: number;
-  space: number;
-  view: number;
-}
+export interface Scale { content: number; space: number; view: number }
 
 /** Where the element is scrolled to, and which px of the content is at the top of the window. */
-export interface Scrolled {
-  top: number;
-  at: number;
-}
+export interface Scrolled { top: number; at: number }
 
 export interface Span {
   first: number;
@@ -116,14 +111,4 @@ function ends({ content, space, view }: Scale): [number, number] {
 
 function clamp(value: number, most: number): number {
   return Math.min(Math.max(0, value), most);
-}
-
-function lastAtMost(sorted: number[], value: number): number {
-  let [low, high] = [0, sorted.length - 1];
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if ((sorted[middle] as number) <= value) low = middle;
-    else high = middle - 1;
-  }
-  return low;
 }

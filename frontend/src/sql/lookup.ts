@@ -1,6 +1,6 @@
 /** Completion: what the kernel offers, as the editor takes it. */
 import type { Completion, CompletionResult } from "@codemirror/autocomplete";
-import type { Completion as Offered } from "../protocol";
+import type { Completion as Offered, Failure } from "../protocol";
 
 const TYPES: Record<Offered["options"][number]["kind"], string> = {
   table: "class",
@@ -27,6 +27,14 @@ export function completions(offered: Offered, typed = ""): CompletionResult | nu
 
 function isTyped(label: string, typed: string): boolean {
   return label.toLowerCase() === typed.toLowerCase();
+}
+
+/** The statement with the one name that the hint of a failure offers in place of the wrong one; null where none is. */
+export function corrected(text: string, failure: Failure): { name: string; text: string } | null {
+  const name = /did you mean '?([^\s'?]+)'?\?/i.exec(failure.hint)?.[1];
+  if (name === undefined || failure.place === undefined) return null;
+  const { from, to } = failure.place;
+  return { name, text: text.slice(0, from) + name + text.slice(to) };
 }
 
 /** Whether to ask while a user writes: at a word or after a dot, an @ or a quotation mark, not after a space. */

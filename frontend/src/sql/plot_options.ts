@@ -123,10 +123,7 @@ function frame(answer: ChartAnswer, width: number, ticks: number): Plot.Markish[
   return [
     grid,
     y,
-    Plot.axisX(
-      at.map((each) => new Date(each)),
-      { ...look, tickFormat: (time) => label(Number(time)) },
-    ),
+    Plot.axisX(at.map((each) => new Date(each)), { ...look, tickFormat: (time) => label(Number(time)) }),
   ];
 }
 
@@ -219,7 +216,6 @@ function lyingMarks(answer: ChartAnswer): Plot.Markish[] {
 
 const TIP = { fill: "var(--sx-raised)", stroke: LINE, pathFilter: "none", textPadding: 8 } as const;
 
-/** What hovering says of a point. */
 export function tip(answer: ChartAnswer, point: Point): string {
   const place = (x: string | number): string => {
     if (answer.x.kind === "time") return utc(Number(x)).replace(" 00:00 UTC", "");

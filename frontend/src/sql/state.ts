@@ -28,7 +28,7 @@ export class ShownAnswer {
   constructor(
     private readonly store: Store,
     readonly columns: AnswerColumns,
-    first: PageAnswer,
+    readonly first: PageAnswer,
     key: string,
     readonly colors: Colors,
   ) {
@@ -116,7 +116,6 @@ export class SqlState {
     return made;
   }
 
-  /** Stop the statement that runs. */
   stop(): void {
     this.store.kernel.cancel("sql");
     this.answer.value = { ...this.answer.peek(), loading: false };
@@ -141,7 +140,6 @@ function sameNames(one: AnswerColumns, other: AnswerColumns): boolean {
 
 const states = new WeakMap<Store, SqlState>();
 
-/** The state of a page's SQL tab. */
 export function sqlState(store: Store): SqlState {
   const found = states.get(store) ?? new SqlState(store);
   states.set(store, found);

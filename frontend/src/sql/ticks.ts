@@ -9,10 +9,7 @@ const STEPS = [
 const MONTH_STEPS = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200];
 const ROOM = 72; // pixels for one tick
 
-export interface TimeTicks {
-  at: number[];
-  label: (time: number) => string;
-}
+export interface TimeTicks { at: number[]; label: (time: number) => string }
 
 /** Times between two, at whole minutes, hours, days, months or years (UTC), with at least `ROOM` pixels each. */
 export function timeTicks(from: number, to: number, width: number): TimeTicks {
