@@ -340,9 +340,9 @@ export class SampleModel implements Model {
     return {
       title: `Roll back ${table} to snapshot ${version}`,
       sentences: [
-        `${lost.toLocaleString("en-US")} rows of snapshots ${version + 1} to ${newest} leave the table.`,
-        "No file is rewritten.",
-        "No snapshot is deleted, so that you can undo this.",
+        `Undoes ${newest - version} snapshots, ${version + 1} to ${newest}: the table loses ${lost.toLocaleString("en-US")} rows.`,
+        "No data file is read or written.",
+        "The rollback is one more snapshot, and can be rolled back itself.",
       ],
       line: `%sleeper rollback ${table} ${version}`,
       button: "Roll back", danger: true, possible: version !== newest,
@@ -520,8 +520,8 @@ function keyspace(version: number, many: number, fileCount: number): KeySpaceAns
 function changing(text: string): Plan {
   const word = (text.trim().split(/\s+/)[0] as string).toUpperCase();
   return {
-    title: `${word} changes flights`,
-    sentences: ["58,665 rows of 9 files would be deleted.", "Their files stay; deletion vectors of 71 KiB are written."],
+    title: word === "DELETE" ? "Delete 58,665 rows from flights" : `${word} changes flights`,
+    sentences: ["Deletes 58,665 rows.", "Their files stay; deletion vectors of 71 KiB are written."],
     line: `%%sleeper sql\n${text}`,
     button: "Write as a cell", danger: word === "DELETE" || word === "DROP", possible: true,
   };
