@@ -337,10 +337,12 @@ export class SampleModel implements Model {
       };
     }
     const lost = this.at(table, newest).rows - this.at(table, version).rows;
+    const many = newest - version;
+    const undone = many === 1 ? `snapshot ${newest}` : `${many} snapshots, ${version + 1} to ${newest}`;
     return {
       title: `Roll back ${table} to snapshot ${version}`,
       sentences: [
-        `Undoes ${newest - version} snapshots, ${version + 1} to ${newest}: the table loses ${lost.toLocaleString("en-US")} rows.`,
+        `Undoes ${undone}: the table loses ${lost.toLocaleString("en-US")} rows.`,
         "No data file is read or written.",
         "The rollback is one more snapshot, and can be rolled back itself.",
       ],
