@@ -41,8 +41,7 @@ export function RowsTab({ store }: { store: Store }) {
       {source === null ? <GridSkeleton /> : (
         <Grid
           source={source} label={`Rows of ${store.table.value}`} sorting={model.sorting.value} layout={model.layout}
-          {...(isEmpty ? {} : { headers: model.headers })}
-          empty={<NoRows store={store} model={model} />}
+          {...(isEmpty ? {} : { headers: model.headers })} empty={<NoRows store={store} model={model} />}
           onShown={(first, end, total) => (seen.value = { first, end, total })}
         />
       )}
