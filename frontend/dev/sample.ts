@@ -421,11 +421,12 @@ export class SampleModel implements Model {
     if (!text.trim()) throw new Refused({ message: "There is no statement.", hint: "Write SELECT * FROM flights." });
     const isGrouped = /group by/i.test(text);
     const rows = isGrouped
-      ? ["EWR", "LGA", "JFK"].map((origin, i) => [origin, String(120_835 - i * 8_200), (15.1 - i * 2.37).toFixed(6)])
+      ? ["EWR", "LGA", "JFK"].map((origin, i) => [origin, String(120_835 - i * 8_200), String(15.1 - i * 2.37)])
       : Array.from({ length: 2_500 }, (_, i) => [String(i + 1), `N${100 + i}UA`, (noise(i, 40) * 100).toFixed(2)]);
     const columns = isGrouped ? ["origin", "n", "delay"] : ["id", "tail", "amount"];
     const kinds = isGrouped ? (["string", "integer", "float"] as const) : (["integer", "string", "decimal"] as const);
-    const described = columns.map((name, i) => ({ name, type: kinds[i] as string, kind: kinds[i] as (typeof kinds)[number] }));
+    const types = isGrouped ? ["string", "long", "double"] : ["int", "string", "decimal(12,2)"];
+    const described = columns.map((name, i) => ({ name, type: types[i] as string, kind: kinds[i] as (typeof kinds)[number] }));
     this.lastAnswer = { columns, rows, described };
     return {
       kind: "rows",
