@@ -337,12 +337,14 @@ export class SampleModel implements Model {
       };
     }
     const lost = this.at(table, newest).rows - this.at(table, version).rows;
+    const many = newest - version;
+    const undone = many === 1 ? `snapshot ${newest}` : `${many} snapshots, ${version + 1} to ${newest}`;
     return {
       title: `Roll back ${table} to snapshot ${version}`,
       sentences: [
-        `${lost.toLocaleString("en-US")} rows of snapshots ${version + 1} to ${newest} leave the table.`,
-        "No file is rewritten.",
-        "No snapshot is deleted, so that you can undo this.",
+        `Undoes ${undone}: the table loses ${lost.toLocaleString("en-US")} rows.`,
+        "No data file is read or written.",
+        "The rollback is one more snapshot, and can be rolled back itself.",
       ],
       line: `%sleeper rollback ${table} ${version}`,
       button: "Roll back", danger: true, possible: version !== newest,
@@ -419,11 +421,12 @@ export class SampleModel implements Model {
     if (!text.trim()) throw new Refused({ message: "There is no statement.", hint: "Write SELECT * FROM flights." });
     const isGrouped = /group by/i.test(text);
     const rows = isGrouped
-      ? ["EWR", "LGA", "JFK"].map((origin, i) => [origin, String(120_835 - i * 8_200), (15.1 - i * 2.37).toFixed(6)])
+      ? ["EWR", "LGA", "JFK"].map((origin, i) => [origin, String(120_835 - i * 8_200), String(15.1 - i * 2.37)])
       : Array.from({ length: 2_500 }, (_, i) => [String(i + 1), `N${100 + i}UA`, (noise(i, 40) * 100).toFixed(2)]);
     const columns = isGrouped ? ["origin", "n", "delay"] : ["id", "tail", "amount"];
     const kinds = isGrouped ? (["string", "integer", "float"] as const) : (["integer", "string", "decimal"] as const);
-    const described = columns.map((name, i) => ({ name, type: kinds[i] as string, kind: kinds[i] as (typeof kinds)[number] }));
+    const types = isGrouped ? ["string", "long", "double"] : ["int", "string", "decimal(12,2)"];
+    const described = columns.map((name, i) => ({ name, type: types[i] as string, kind: kinds[i] as (typeof kinds)[number] }));
     this.lastAnswer = { columns, rows, described };
     return {
       kind: "rows",
@@ -520,8 +523,8 @@ function keyspace(version: number, many: number, fileCount: number): KeySpaceAns
 function changing(text: string): Plan {
   const word = (text.trim().split(/\s+/)[0] as string).toUpperCase();
   return {
-    title: `${word} changes flights`,
-    sentences: ["58,665 rows of 9 files would be deleted.", "Their files stay; deletion vectors of 71 KiB are written."],
+    title: word === "DELETE" ? "Delete 58,665 rows from flights" : `${word} changes flights`,
+    sentences: ["Deletes 58,665 rows.", "Their files stay; deletion vectors of 71 KiB are written."],
     line: `%%sleeper sql\n${text}`,
     button: "Write as a cell", danger: word === "DELETE" || word === "DROP", possible: true,
   };

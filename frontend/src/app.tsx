@@ -45,7 +45,8 @@ export function App({ store }: { store: Store }) {
   const { mode } = store.start;
   const isNarrow = width > 0 && width < NARROW;
   const isLow = (width > 0 && width < ROOMY) || (!isFull && height < HEIGHT.first);
-  const isFolded = isLow && store.tab.value !== "rows" && store.tab.value !== "history";
+  const isShort = store.opened.value.value?.versions.number.length === 1; // nothing to see in the area
+  const isFolded = isShort || (isLow && store.tab.value !== "rows" && store.tab.value !== "history");
   const isBare = mode === "explorer" && store.listed.value && store.names.value.length === 0;
   const hasRail = mode === "explorer" && !isBare;
   const classes = ["sx", `sx-mode-${mode.replace(" ", "-")}`];
@@ -98,9 +99,8 @@ function Main({ store }: { store: Store }) {
       <div class="sx-tabs" role="tablist" aria-label="Views" onKeyDown={onKeyDown}>
         {TABS.map(({ tab, title }) => (
           <button
-            key={tab} type="button" class="sx-tab" role="tab" id={`${id}-${tab}`}
-            aria-selected={tab === chosen} aria-controls={`${id}-panel`} tabIndex={tab === chosen ? 0 : -1}
-            onClick={() => (store.tab.value = tab)}
+            key={tab} type="button" class="sx-tab" role="tab" id={`${id}-${tab}`} aria-selected={tab === chosen}
+            aria-controls={`${id}-panel`} tabIndex={tab === chosen ? 0 : -1} onClick={() => (store.tab.value = tab)}
           >
             <span class="sx-tab-title" data-title={title}>{title}</span>
           </button>

@@ -19,7 +19,7 @@ export function FooterBar({ store }: { store: Store }) {
         </>
       ) : <span class="sx-footer-line" />}
       <span class="sx-footer-facts">
-        {source && <Chip title="What was read">{source}</Chip>}
+        {source && <Chip title="What was read, at most">{source}</Chip>}
         {taken !== null && <Chip title="Time until the answer">{seconds(taken)}</Chip>}
       </span>
     </div>
@@ -44,9 +44,7 @@ export function InsertCell(parts: { store: Store; line: string; look?: "quiet" |
   };
   return (
     <>
-      <Button look={look} icon="insert" title="Put this command into a new cell" onClick={insert}>
-        Insert cell
-      </Button>
+      <Button look={look} icon="insert" title="Put this command into a new cell" onClick={insert}>Insert cell</Button>
       <span class="sx-footer-said sx-muted sx-cut" role="status">{value?.sentence}</span>
       {failure && <span class="sx-footer-failed sx-cut" role="alert" title={failure.hint}>{failure.message}</span>}
     </>

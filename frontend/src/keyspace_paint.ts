@@ -65,7 +65,7 @@ function paintCounts(
   floor: number,
   font: string,
 ): void {
-  const scale = (PROFILE - 4) / Math.max(1, layers.most);
+  const scale = (PROFILE - CAPTIONS) / Math.max(1, layers.most);
   layers.counts.forEach((count, x) => {
     const height = Math.max(2, count * scale);
     pen.fillStyle = inks.file0;
@@ -76,7 +76,7 @@ function paintCounts(
   pen.font = font;
   pen.fillStyle = inks.text;
   pen.textBaseline = "top";
-  pen.fillText(plural(layers.most, "file"), 2, floor - PROFILE + 4);
+  pen.fillText(plural(layers.most, "file"), 2, floor - PROFILE + 3);
   pen.textBaseline = "bottom";
   pen.fillText("0", 2, floor - 3);
 }

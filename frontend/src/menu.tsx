@@ -54,9 +54,8 @@ export function Menu(parts: { label: string; actions: Action[]; class?: string; 
         <div class="sx-menu-list sx-raised" role="menu" id={id} aria-label={parts.label}>
           {parts.actions.map((action) => (
             <button
-              key={action.text} type="button" role="menuitem" tabIndex={-1}
-              class="sx-menu-item" aria-disabled={action.disabled === true}
-              title={action.disabled ? action.note : undefined}
+              key={action.text} type="button" role="menuitem" tabIndex={-1} class="sx-menu-item"
+              aria-disabled={action.disabled === true} title={action.disabled ? action.note : undefined}
               onClick={() => {
                 if (action.disabled) return;
                 close();

@@ -23,6 +23,7 @@ export function RowsTab({ store }: { store: Store }) {
   const seen = useSignal<Seen>({ first: 0, end: 0, total: null });
   useEffect(() => model.activate(), [model]);
   const source = model.source.value;
+  const isEmpty = store.schema.value.value?.rows === 0;
   const failure = store.schema.value.failure;
   if (failure !== null && source === null) {
     return <div class="sx-rows"><Failure failure={failure} /></div>;
@@ -35,12 +36,12 @@ export function RowsTab({ store }: { store: Store }) {
         <Where where={model.answer.value?.where ?? ""} />
         <Shown seen={seen.value} brushed={model.brushedRows.value} all={store.schema.value.value?.rows ?? null} />
         <ColumnsButton columns={model.columns.value} layout={model.layout} />
-        <Carry store={store} model={model} />
+        {!isEmpty && <Carry store={store} model={model} />}
       </div>
       {source === null ? <GridSkeleton /> : (
         <Grid
-          source={source} label={`Rows of ${store.table.value}`} headers={model.headers} sorting={model.sorting.value}
-          layout={model.layout} empty={<NoRows store={store} model={model} />}
+          source={source} label={`Rows of ${store.table.value}`} sorting={model.sorting.value} layout={model.layout}
+          {...(isEmpty ? {} : { headers: model.headers })} empty={<NoRows store={store} model={model} />}
           onShown={(first, end, total) => (seen.value = { first, end, total })}
         />
       )}
@@ -206,7 +207,18 @@ function countOf(store: Store): string {
 
 function NoRows({ store, model }: { store: Store; model: RowsModel }) {
   if (!isFiltered(store.query.value)) {
-    return <Empty title={`${store.table.value} has no rows`}>No rows up to this snapshot.</Empty>;
+    const line = `%sleeper ingest ${store.table.value} FILE`;
+    const action = (
+      <>
+        <code class="sx-command">{line}</code>
+        <Copy text={line} />
+      </>
+    );
+    return (
+      <Empty title={`${store.table.value} has no rows up to this snapshot`} action={action}>
+        Load a file or a DataFrame: run this line in a cell.
+      </Empty>
+    );
   }
   const clear = (): void => model.setQuery({ ...NO_QUERY, sorts: store.query.peek().sorts });
   return (

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { grouped, oneLine } from "../src/grid/cell_text";
+import { fraction, fractionSpace, grouped, oneLine } from "../src/grid/cell_text";
 import { moved, within } from "../src/grid/grid_keys";
 
 const SIZE = { rows: 100, columns: 5, page: 10 };
@@ -34,6 +34,12 @@ describe("the text of cells", () => {
       "-1,234,567",
       "1,234,567.25",
       "12,345,678,901,234,567,890,123",
+    ]);
+    expect(["8", "8.5", "8.25", null].map((each) => fractionSpace(each, fraction("8.25")))).toEqual([
+      "\u2008\u2007\u2007",
+      "\u2007",
+      "",
+      "\u2008\u2007\u2007",
     ]);
     expect(["1e22", "NaN", "0.123456"].map(grouped)).toEqual(["1e22", "NaN", "0.123456"]);
   });

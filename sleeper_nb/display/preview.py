@@ -63,6 +63,11 @@ class Reads:
         partitions = f"{self.partitions:,}/{self.partitions_of:,} partitions"
         return f"{partitions}, {self.files:,}/{self.files_of:,} files, at most {Bytes(self.bytes)}"
 
+    @property
+    def in_short(self) -> str:
+        """``5 of 20 files, 42.1 MiB``; empty when no table is read."""
+        return f"{self.files:,} of {self.files_of:,} files, {Bytes(self.bytes)}" if self.partitions_of else ""
+
 
 class FirstRows:
     """The first rows of an answer: read on the first access and kept.

@@ -13,7 +13,7 @@ from sleeper_nb.model.schema import Field
 from sleeper_nb.report import Data, cell_text
 from sleeper_nb.widgets.row_grid_query import ColumnFilter
 
-BARS: Final = 12
+BARS: Final = 24
 """About how many equal ranges a histogram has."""
 TOP_VALUES: Final = 8
 """How many values of a column of text or booleans have a bar of their own: the most frequent."""

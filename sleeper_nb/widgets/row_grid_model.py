@@ -211,11 +211,11 @@ class RowGridModel:
             query = replace(query, first=max(0, total - 1) // query.rows * query.rows)
         answer = self._page_answer(query, total, watch)
         plan = next((each.plan for each in answer.sources), None)
-        reads = "" if plan is None else str(Reads.of([plan]))
+        reads = Reads.of(() if plan is None else [plan])
         of, all_of = len(query.columns or ()), len(self.schema.names)
         columns = f"{of:,} of {all_of:,} columns" if of < all_of else ""
-        source = " · ".join(filter(None, (columns, f"{self._at.name} at {self._at.resolved}", reads)))
-        return GridPage(query, rows_of(answer, watch), total, source, reads, self.line(query))
+        source = " · ".join(filter(None, (columns, f"{self._at.name} at {self._at.resolved}", str(reads))))
+        return GridPage(query, rows_of(answer, watch), total, source, reads.in_short, self.line(query))
 
     def line(self, query: GridQuery) -> str:
         """Return the cell that runs a query of a page of rows, with all columns; the values are written in it."""

@@ -248,7 +248,7 @@ def _written(name: str) -> str:
 
 
 def _reads(result: QueryResult) -> str:
-    return str(Reads.of(source.plan for source in result.sources if source.plan is not None))
+    return Reads.of(source.plan for source in result.sources if source.plan is not None).in_short
 
 
 def sql_line(statement: str, options: str = "") -> str:

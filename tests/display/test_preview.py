@@ -70,6 +70,7 @@ def test_rows_for_a_program_are_not_kept(clock):
 
 
 def test_what_is_read_is_told_of_all_tables_and_nothing_of_none():
+    assert Reads(3, 16, 5, 20, 42 << 20).in_short == "5 of 20 files, 42.0 MiB"
     assert str(Reads(3, 16, 5, 20, 42 << 20)) == "3/16 partitions, 5/20 files, at most 42.0 MiB"
     assert str(Reads.of([])) == ""
 

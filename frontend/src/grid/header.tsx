@@ -34,18 +34,13 @@ export function HeaderCell(parts: HeaderParts) {
   if (isNumber(column.kind)) classes.push("sx-head-number");
   return (
     <div
-      class={classes.filter(Boolean).join(" ")}
-      role="columnheader"
-      aria-label={column.name}
-      aria-colindex={index}
+      class={classes.filter(Boolean).join(" ")} role="columnheader" aria-label={column.name} aria-colindex={index}
       {...(sort ? { "aria-sort": sort.descending ? "descending" : "ascending" } : {})}
       style={{ width: `${width}px`, ...(left === null ? {} : { left: `${left}px` }) }}
     >
       <HeaderTitle {...parts} sort={sort} order={(sorting?.sorts.length ?? 0) > 1 ? at + 1 : 0} />
       <div class="sx-head-type">
-        <span class="sx-cut" title={typeTitle(column, headers?.header(column.name))}>
-          {column.type}
-        </span>
+        <span class="sx-cut" title={typeTitle(column, headers?.header(column.name))}>{column.type}</span>
         {headers !== undefined && <Nulls name={column.name} headers={headers} />}
         {headers !== undefined && <Distinct header={headers.header(column.name)} />}
       </div>
@@ -78,7 +73,7 @@ function HeaderTitle(parts: HeaderParts & { sort: Sort | undefined; order: numbe
   };
   const name = (
     <>
-      {column.role ? <Icon name="key" /> : null}
+      {column.role ? <Icon name={column.role === "row key" ? "key" : "sort"} /> : null}
       <span class="sx-head-text sx-cut">{column.name}</span>
       {order > 0 && <span class="sx-head-order">{order}</span>}
     </>
@@ -86,24 +81,16 @@ function HeaderTitle(parts: HeaderParts & { sort: Sort | undefined; order: numbe
   return (
     <div class="sx-head-title">
       <button
-        type="button"
-        class="sx-head-name"
-        tabindex={stop}
-        data-column={column.name}
+        type="button" class="sx-head-name" tabindex={stop} data-column={column.name}
         title={[column.name, column.comment].filter(Boolean).join("\n")}
-        aria-label={sorting ? `Sort by ${column.name}` : column.name}
-        aria-keyshortcuts="Alt+ArrowDown"
-        onClick={(event) => sorting?.sort(column.name, event.shiftKey)}
-        onKeyDown={onKeyDown}
+        aria-label={sorting ? `Sort by ${column.name}` : column.name} aria-keyshortcuts="Alt+ArrowDown"
+        onClick={(event) => sorting?.sort(column.name, event.shiftKey)} onKeyDown={onKeyDown}
       >
         {name}
       </button>
       <button
-        type="button"
-        class={`sx-head-menu${sort ? " sx-head-sorted" : ""}`}
-        tabindex={stop}
-        aria-label={`Menu of ${column.name}`}
-        aria-haspopup="dialog"
+        type="button" class={`sx-head-menu${sort ? " sx-head-sorted" : ""}`} tabindex={stop}
+        aria-label={`Menu of ${column.name}`} aria-haspopup="dialog"
         onClick={(event) => parts.onMenu(column, event.currentTarget)}
       >
         <Icon name={sort ? (sort.descending ? "down" : "up") : parts.headers?.typed(column.name) ? "filter" : "more"} />
@@ -121,15 +108,9 @@ function HeaderSummary({ column, width, isCurrent, headers }: HeaderParts & { he
     <div class="sx-head-summary">
       {header.bars.length > 0 ? (
         <HeaderBars
-          name={column.name}
-          header={header}
-          headers={headers}
-          width={width - PADDING}
-          isCurrent={isCurrent}
+          name={column.name} header={header} headers={headers} width={width - PADDING} isCurrent={isCurrent}
         />
-      ) : (
-        <div class="sx-bars-none" />
-      )}
+      ) : <div class="sx-bars-none" />}
     </div>
   );
 }
@@ -141,10 +122,7 @@ function Nulls({ name, headers }: { name: string; headers: GridHeaders }) {
   const isChosen = headers.typed(name).trim().toLowerCase() === "null";
   return (
     <button
-      type="button"
-      class="sx-head-nulls"
-      tabindex={-1}
-      aria-pressed={isChosen}
+      type="button" class="sx-head-nulls" tabindex={-1} aria-pressed={isChosen}
       title={`${plural(header.nulls, "row")} without a value. Click to see only these.`}
       onClick={() => headers.type(name, isChosen ? "" : "null")}
     >
@@ -174,17 +152,10 @@ function Handle({ column, width, isCurrent, onWidth }: HeaderParts) {
   };
   return (
     <div
-      class="sx-head-handle"
-      role="separator"
-      tabindex={isCurrent ? 0 : -1}
-      aria-orientation="vertical"
-      aria-label={`Width of ${column.name}`}
-      aria-valuenow={width}
-      aria-valuemin={56}
-      aria-valuemax={800}
+      class="sx-head-handle" role="separator" tabindex={isCurrent ? 0 : -1} aria-orientation="vertical"
+      aria-label={`Width of ${column.name}`} aria-valuenow={width} aria-valuemin={56} aria-valuemax={800}
       onPointerDown={(event) => drag(event, (x) => onWidth(column.name, width + x))}
-      onDblClick={() => onWidth(column.name, null)}
-      onKeyDown={onKeyDown}
+      onDblClick={() => onWidth(column.name, null)} onKeyDown={onKeyDown}
     />
   );
 }
