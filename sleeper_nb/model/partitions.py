@@ -23,9 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.model.keys import KeyValue, check_key, key_after, key_text, parse_key, written_key
+from sleeper_nb.model.keys import KeyValue, check_key, key_after, key_text, parse_key
 from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.model.sql_values import quoted_text
 from sleeper_nb.tabular import Tabular
 
 ROOT_ID = "root"
@@ -365,7 +364,6 @@ _WRITE_RANGES = (
 )
 
 _VALUE = r"""\s*(?:'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^\s'"\[\](),][^'"\[\](),]*?)?)\s*"""
-_BARE = re.compile(r"[\w.+/:-][\w.+/:=-]*")
 """Text that certainly needs no quotes."""
 _RANGE = re.compile(rf"""\s*([^\s=,;]+)\s*=\s*(?:([\[(]){_VALUE},{_VALUE}([\])])|{_VALUE}(?=[\s,;]|$))\s*[,;]?\s*""")
 
@@ -405,19 +403,6 @@ def parse_region(schema: Schema, text: str) -> dict[str, Bounds]:
     if not bounds:
         raise InvalidInput("the region is empty", hint=_WRITE_RANGES)
     return bounds
-
-
-def write_region(schema: Schema, region: Region) -> str:
-    """Write a region as `parse_region` reads it; empty for the region of every key."""
-    ranges = zip(schema.row_keys, region.ranges, strict=True)
-    return " ".join(f"{field.name}=[{_value_text(r.min)},{_value_text(r.max)})" for field, r in ranges if r != Range())
-
-
-def _value_text(value: KeyValue | None) -> str:
-    if value is None:
-        return ""
-    text = written_key(value)
-    return text if _BARE.fullmatch(text) else quoted_text(text)
 
 
 def _bounds(field: Field, match: re.Match[str]) -> Bounds:

@@ -6,7 +6,6 @@ import html
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import ipywidgets
 from IPython.display import display
@@ -77,16 +76,6 @@ class LiveWidget(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
         if kept is not None:
             display(static_bundle(kept), raw=True)
 
-    def _setter(self, trait: str, value: Callable[[Any], Any] = lambda value: value) -> Callable[[Any], None]:
-        """Return an observer that sets a trait to the new value of a control, unless the widget set the control."""
-
-        def set_trait(change: Any) -> None:
-            with self._one_at_a_time:
-                if not self._syncing and change["new"] is not None:
-                    self._attempt(lambda: setattr(self, trait, value(change["new"])))
-
-        return set_trait
-
     def _attempt(self, action: Callable[[], None]) -> None:
         """Run an action and show its error: an error that a callback raises would not be visible."""
         with self._one_at_a_time:
@@ -94,11 +83,7 @@ class LiveWidget(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
                 action()
             except Exception as error:  # noqa: BLE001 - every error is shown to the user
                 self._set_controls()
-                self._show_error(alert(self._explained(error)))
-
-    def _explained(self, error: Exception) -> Exception:
-        """Return the error to show; a widget also removes from the page what can no longer be read."""
-        return error
+                self._show_error(alert(error))
 
     @contextmanager
     def _without_events(self) -> Iterator[None]:
