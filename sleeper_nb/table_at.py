@@ -75,15 +75,22 @@ class TableAt(Report):
     old by then.
     """
 
-    def __init__(self, opened: OpenTable, resolved: Resolved, read_with: Snapshot | None = None) -> None:
+    def __init__(
+        self,
+        opened: OpenTable,
+        resolved: Resolved,
+        read_with: Snapshot | None = None,
+        loaded: TableState | None = None,
+    ) -> None:
         self.name, self.resolved, self.properties = opened.name, resolved, opened.properties
         self._opened, self._store = opened, opened.store
+        self._loaded = loaded  # the state of the version, where it was loaded before
         self._read_with = read_with  # the snapshot whose schema the rows are read with; None for the version's own
 
     @property
     def state(self) -> TableState:
         """The partitions and file references of the version."""
-        state = self._store.load(self.resolved.version)
+        state = self._store.load(self.resolved.version) if self._loaded is None else self._loaded
         if self._read_with is None:
             return state
         from sleeper_nb.model.evolution import mapped
@@ -340,10 +347,7 @@ class TableAt(Report):
 
     def source(self) -> BoundSource:
         """Return the rows of the version as SQL reads them."""
-        return self.source_of(self.state)
-
-    def source_of(self, state: TableState) -> BoundSource:
-        """Return the same, of a state of the version that was loaded before."""
+        state = self.state
         rows = TableRows(state, self._processing(state.schema))
         return BoundSource(self.name, self.resolved, rows, self._store.storage, self._guard(0))
 

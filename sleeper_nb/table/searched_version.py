@@ -122,7 +122,7 @@ class SearchedVersion:
         snapshot = store.catalog.snapshot(store.table_id, number)
         if snapshot is None:
             raise NotFound(f"snapshot {number} of table {self.table.name!r} expired meanwhile", hint="run it again")
-        return TableAt(self.table, Resolved(snapshot)).source_of(self.state)
+        return TableAt(self.table, Resolved(snapshot), loaded=self.state).source()
 
     def check_unprocessed(self) -> None:
         """Raise `InvalidInput` when queries show rows of the version that have no place of their own."""

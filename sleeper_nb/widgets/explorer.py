@@ -199,13 +199,15 @@ class Explorer(AskedWidget):
             return pictures.empty_picture(_CREATE)
         try:
             table, at = self._tables.table(self.table), self._tables.at(self.table, self.version)
+            if self.tab == "history":
+                return pictures.history_picture(table, at)
             before = self.before if self.tab == "changes" else None
             return pictures.picture_of(table, at, before, self._content())
         except SleeperError as error:
             return pictures.failure_picture(failure_of(error))
 
     def _content(self) -> StaticPicture:
-        table, at = self._tables.table(self.table), self._tables.at(self.table, self.version)
+        at = self._tables.at(self.table, self.version)
         match self.tab:
             case "changes" if self.before is not None:
                 asked = {"table": self.table, "before": self.before, "after": self.version, "asked": []}
@@ -214,8 +216,6 @@ class Explorer(AskedWidget):
                 return pictures.schema_picture(at)
             case "partitions":
                 return pictures.partitions_picture(at)
-            case "history":
-                return pictures.history_picture(table, at)
             case "sql" if self.statement:
                 return pictures.sql_picture(at, self.statement, self._sql.fetched())
         return pictures.rows_picture(at, self.rows() if self.where or self.selection["query"]["sorts"] else None)

@@ -27,12 +27,9 @@ _COLUMNS: Final = 24
 
 def picture_of(table: Table, at: TableAt, before: int | None, content: StaticPicture) -> StaticPicture:
     """Return a picture of a version, and maybe one before it: the table's history above what a tab shows of them."""
-    number = at.resolved.snapshot_id
     found = table.inspect.versions()
-    history = timeline(found.snapshots, found.savepoints, number, before, name=table.name)
-    versions = f"snapshot {number}" if before is None else f"snapshot {before} → {number}"
-    head = f'<div style="margin-bottom:4px;"><b>{html.escape(table.name)}</b> · {versions}</div>'
-    return StaticPicture(head + history + content.html, content.text)
+    history = timeline(found.snapshots, found.savepoints, at.resolved.snapshot_id, before, name=table.name)
+    return StaticPicture(_head(at, before) + history + content.html, content.text)
 
 
 def rows_picture(at: TableAt, found: QueryResult | None) -> StaticPicture:
@@ -61,8 +58,9 @@ def partitions_picture(at: TableAt) -> StaticPicture:
 
 
 def history_picture(table: Table, at: TableAt) -> StaticPicture:
-    """Return the versions of a table."""
-    return _shown(replace(table.history().grid(), title=""), _summary(at))
+    """Return the versions of a table, as they were at one moment: listed below their picture."""
+    history = table.history()
+    return _shown(replace(history.grid(), title=""), _summary(at), _head(at) + history.picture)
 
 
 def changes_picture(at: TableAt, answer: Mapping[str, Any]) -> StaticPicture:
@@ -84,6 +82,12 @@ def answer_grid(rows: pa.Table, footer: str = "") -> Grid:
     shown = rows.slice(0, SHOWN_ROWS)
     cut = f"first {shown.num_rows:,} rows" if shown.num_rows < rows.num_rows else counted(rows.num_rows, "row")
     return Grid(tuple(shown.column_names), data_rows(shown), footer=notes_line(cut, footer))
+
+
+def _head(at: TableAt, before: int | None = None) -> str:
+    number = at.resolved.snapshot_id
+    versions = f"snapshot {number}" if before is None else f"snapshot {before} → {number}"
+    return f'<div style="margin-bottom:4px;"><b>{html.escape(at.name)}</b> · {versions}</div>'
 
 
 def _shown(grid: Grid, text: str, above: str = "") -> StaticPicture:

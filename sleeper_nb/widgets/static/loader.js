@@ -37,7 +37,11 @@ async function render({ model, el }) {
   sheet.textContent = style;
   const place = document.createElement("div");
   el.replaceChildren(sheet, place);
-  return page.render({ model, el: place });
+  const clear = page.render({ model, el: place });
+  return () => {
+    clear();
+    el.replaceChildren();
+  };
 }
 
 export default { render };
