@@ -1,7 +1,7 @@
 /** The History tab: commits, the newest first. One that is selected is shown, two are compared. */
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ago, clock, count, plural, utc, utcExact } from "./format";
+import { ago, clock, count, plural, utcExact } from "./format";
 import "./history.css";
 import { Icon } from "./icons";
 import { failureOf } from "./kernel";
@@ -122,7 +122,7 @@ function Commit({ store, entry, most, when }: CommitParts) {
     <li class={`sx-commit${isShown ? " sx-commit-shown" : ""}${isCompared ? " sx-commit-compared" : ""}`}>
       <div class="sx-commit-row">
         <button
-          type="button" class="sx-commit-main" aria-pressed={isShown} aria-label={spoken(entry)}
+          type="button" class="sx-commit-main" aria-pressed={isShown}
           title="Show this snapshot (Shift: compare with the one shown)" onClick={select}
         >
           <KindMark kind={entry.kind} />
@@ -163,19 +163,6 @@ function Commit({ store, entry, most, when }: CommitParts) {
       {open && <Details store={store} entry={entry} />}
     </li>
   );
-}
-
-function spoken(entry: HistoryEntry): string {
-  const said = [
-    `Snapshot ${entry.number}`,
-    entry.message,
-    kindLabel(entry.kind),
-    entry.change,
-    plural(entry.rows, "row"),
-  ];
-  return [...said, ...entry.savepoints.map((each) => `savepoint ${each}`), utc(entry.committed)]
-    .filter(Boolean)
-    .join(", ");
 }
 
 function Details({ store, entry }: { store: Store; entry: HistoryEntry }) {
