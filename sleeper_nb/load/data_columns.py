@@ -544,9 +544,9 @@ class OddTexts:
     is_key: bool = False
 
     def __str__(self) -> str:
-        """``fare is read as text because of 'n/a'; every other value is a double``."""
+        """``column fare is read as text because of 'n/a'; every other value is a double``."""
         listed = ", ".join(map(repr, self.texts))
-        return f"{self.column} is read as text because of {listed}; every other value is a {self.type}"
+        return f"column {self.column} is read as text because of {listed}; every other value is a {self.type}"
 
     @property
     def may_mean_null(self) -> bool:

@@ -177,7 +177,7 @@ def test_a_dry_run_says_the_same_and_writes_nothing(store: StateStore):
     assert done.changed == planned.changed
     assert repr(planned).splitlines()[0] == "would alter table"
     assert "value string?" in repr(done)
-    assert "schema 2; older versions keep their schemas" in done._repr_html_()
+    assert "Schema 2; older versions keep their schemas" in done._repr_html_()
 
 
 def test_a_change_that_cannot_be_leaves_nothing(store: StateStore):

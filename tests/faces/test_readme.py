@@ -62,7 +62,7 @@ SHOWN = {
     "%sleeper files flights": ["files of flights", "a compaction"],
     "%sleeper inspect flights": ["ACTIVE", f"{FLIGHTS_OF_2013}"],
     "%sleeper explore flights": ["Explorer(table='flights'"],
-    "%sleeper timeline flights": ["Timeline(table='flights'"],
+    "%sleeper timeline flights": ["Explorer(table='flights'"],
     "%sleeper sql --dry-run": ["no row was read", "flights at snapshot"],
     "%sleeper sql --plot bar": ["flights by origin", "EWR"],
     "%sleeper alter flights": ["delay int?", "note string?", "older versions keep their schemas"],

@@ -163,7 +163,7 @@ def test_a_table_and_its_commands_tell_its_status(tmp_path: Path):
         status = trips.inspect.status()
         assert repr(status).startswith("status of trips\nstate store      S3StateStore on SqliteCatalog")
         assert status.to_dict()["rows"] == 1
-        assert "status of trips" in status._repr_html_()
+        assert "Status of trips" in status._repr_html_()
 
 
 def test_files_that_the_strategy_would_merge_are_named_before_a_leaf_is_full(store: StateStore):

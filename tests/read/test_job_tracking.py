@@ -156,7 +156,7 @@ def test_jobs_lists_what_ran_newest_first(session: sl.Session, trips: sl.Table):
     assert (listed[2].id, listed[2].author, listed[2].rows_written) == ("2026-11-21/trips", "me", 1)
     assert list(trips.inspect.jobs(limit=1)) == [listed[0]]
     assert "finished  compaction" in repr(listed)
-    assert "jobs of trips" in listed._repr_html_()
+    assert "Jobs of trips" in listed._repr_html_()
     assert list(session.inspect.jobs()) == list(listed)
     assert "trips" in repr(session.inspect.jobs())
 

@@ -135,9 +135,9 @@ def test_a_plan_says_which_few_values_make_a_column_text(session, tmp_path):
     path = tmp_path / "fares.csv"
     path.write_text(f"{ALMOST_NUMBERS}9,n/a,09,soon 1\n")
     told = (
-        "fare is read as text because of 'n/a'; every other value is a double. "
+        "column fare is read as text because of 'n/a'; every other value is a double. "
         "To load it as NULL: null_text=['', 'n/a']\n"
-        "at is read as text because of 'soon 1'; every other value is a date. "
+        "column at is read as text because of 'soon 1'; every other value is a date. "
         "Correct the data, or keep the column as text"
     )
     plan = session.admin.plan_table("t", path, row_keys=["k"])

@@ -62,12 +62,12 @@ which = st.integers(0, 1)
 
 READS = {
     "session": {
-        "admin", "closed", "doctor", "duckdb_connection", "inspect", "location", "properties", "spark_session",
-        "status", "table_names", "tables", "warehouse",
+        "admin", "closed", "doctor", "duckdb_connection", "explore", "inspect", "location", "properties",
+        "spark_session", "status", "table_names", "tables", "warehouse",
     },
     "table": {
-        "append", "describe", "grid", "inspect", "profile", "properties", "savepoint_manager",
-        "savepoints", "schema", "status", "to_dict",
+        "append", "describe", "explore", "grid", "inspect", "profile", "properties", "savepoint_manager",
+        "savepoints", "schema", "timeline", "to_dict",
     },
     "maintenance": {"purge"},  # takes versions away, which the model keeps: test_purged_tables.py is about it
 }  # fmt: skip

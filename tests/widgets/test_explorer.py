@@ -189,9 +189,9 @@ def test_displaying_it_gives_a_static_picture_first_and_then_the_widget(session,
 @pytest.mark.parametrize(
     ("tab", "says"),
     [
-        ("rows", "first 5 of 90 rows"),
+        ("rows", "First 5 of 90 rows"),
         ("changes", "60 added"),
-        ("schema", "fields of flights at snapshot 3"),
+        ("schema", "Fields of flights at snapshot 3"),
         ("partitions", "[DL, UA)"),
         ("history", "half-year"),
         ("sql", "SELECT carrier, 40 + 2 AS n"),

@@ -111,7 +111,7 @@ def test_infinities_and_nan_break_nothing(tmp_path: Path):
         (profile,) = table.profile(["x"])
         assert (profile.rows, profile.nulls, profile.least) == (7, 0, float("-inf"))
         assert sum(profile.counts) == 4
-        assert "profile of t" in table.profile()._repr_html_()
+        assert "Profile of t" in table.profile()._repr_html_()
 
 
 def test_of_more_than_a_million_values_the_distinct_are_estimated_and_it_is_said(
