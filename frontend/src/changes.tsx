@@ -304,7 +304,7 @@ function ColumnCard({ column, differs }: { column: ColumnChange; differs: number
   if (differs > 0) facts.push(["Changed", plural(differs, "cell")]);
   return (
     <article class="sx-column-card" aria-label={name}>
-      <h4 class="sx-column-name sx-cut" title={name}>{name}</h4>
+      <h3 class="sx-column-name sx-cut" title={name}>{name}</h3>
       {bars.length > 0 && <MiniBars label={`Values of ${name} before and after`} bars={bars} height={48} />}
       <Facts class="sx-column-facts" facts={facts} />
     </article>
