@@ -42,7 +42,7 @@ export function Unread({ headers }: { headers: GridHeaders }) {
 /** Above the headers: why they have no bars. */
 export function Unknown({ headers }: { headers: GridHeaders }) {
   return (
-    <div class="sx-grid-unknown" role="alert">
+    <div class="sx-grid-unknown" role="status">
       <Icon name="warning" />
       <span class="sx-cut" title={headers.failure}>The histograms could not be read: {headers.failure}</span>
       <Button look="quiet" onClick={() => headers.retry()}>Try again</Button>
