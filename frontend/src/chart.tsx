@@ -80,7 +80,10 @@ function Picture({ answer, shown }: { answer: ChartAnswer; shown: ShownAnswer })
   const colors = answer.color ? shown.colors.of(answer.color.label, answer.color.order) : [];
   useLayoutEffect(() => {
     const isDrawn = width > 0 && answer.points.length > 0;
-    place.current?.replaceChildren(...(isDrawn ? [Plot.plot(plotOptions(answer, colors, { width, height }))] : []));
+    const drawing = isDrawn ? Plot.plot(plotOptions(answer, colors, { width, height })) : null;
+    // a group of marks has no role that may be named; the whole picture has a name
+    drawing?.querySelectorAll("g[aria-label]").forEach((group) => group.removeAttribute("aria-label"));
+    place.current?.replaceChildren(...(drawing ? [drawing] : []));
   }, [answer, width, height]);
   const axis = answer.title.toLowerCase().includes(answer.y.label.toLowerCase()) ? "" : titled(answer.y.label);
   return (

@@ -143,6 +143,7 @@ class ExplorerPage:
         """Put a statement in place of what the editor has."""
         self.editor.click()
         self.page.keyboard.press("ControlOrMeta+A")
+        self.page.keyboard.press("Delete")
         self.page.keyboard.insert_text(statement)
         self.page.keyboard.press("Escape")  # what is offered, if anything
 

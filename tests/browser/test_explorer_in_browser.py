@@ -411,7 +411,7 @@ def test_an_answer_has_a_chart_and_earlier_statements_come_back(in_theme):
     expect(explorer.root.get_by_role("alert")).to_contain_text("column 'carrier' is string")
     explorer.root.get_by_role("combobox", name="Type", exact=True).select_option("Bars")
     expect(chart.locator("svg rect").first).to_be_visible()
-    explorer.button("Earlier").click()
+    explorer.button("Earlier statements").click()
     explorer.root.get_by_role("menuitem", name="SELECT 10 AS n").click()
     expect(explorer.editor).to_contain_text("SELECT 10 AS n")
     explorer.editor.click()

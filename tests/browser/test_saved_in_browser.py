@@ -126,5 +126,5 @@ def test_a_chart_is_a_picture_where_there_is_no_vega(opened, strangers):
 def test_each_widget_left_its_picture():
     saved = "".join(text for path in NOTEBOOKS for text in outputs(path))
     assert saved.count('class="sleeper-static"') >= 5
-    for words in ("%%sleeper create", "half-year", "compaction of flights", "files of flights at snapshot 7"):
+    for words in ("%%sleeper create", "half-year", "Compaction of flights", "files of flights at snapshot 7"):
         assert words in html.unescape(saved)
