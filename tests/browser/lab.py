@@ -38,7 +38,7 @@ _BOX = """e => {
     const {x, y, width, height} = e.getBoundingClientRect();
     return {x, y, width, height};
 }"""
-LONGEST_WAIT = 12_000
+LONGEST_WAIT = 120_000
 """In milliseconds, for whatever a page should show or do."""
 _THEME = "name => { void window.jupyterapp.commands.execute('apputils:change-theme', {theme: name}); }"
 

@@ -305,7 +305,12 @@ def test_a_bad_load_is_rolled_back_and_that_is_undone(in_theme):
     expect(explorer.grid).to_contain_text("<b>wrong</b>")
     opened.look("timeline", explorer.root)
     accessible(explorer.root)
-    for part, seen in {"Columns": "dep_delay", "Files": "Partition", "Partitions": "carrier", "Rows": "<b>wrong</b>"}.items():
+    for part, seen in {
+        "Columns": "dep_delay",
+        "Files": "Partition",
+        "Partitions": "carrier",
+        "Rows": "<b>wrong</b>",
+    }.items():
         explorer.panel.get_by_role("button", name=part).focus()
         opened.press("Enter")
         expect(explorer.panel).to_contain_text(seen)
