@@ -27,7 +27,8 @@ CUT = """widget => {
         return false;
     };
     // the share of NULLs gives way in a narrow column: the menu of the column filters them, too
-    for (const control of widget.querySelectorAll("button:not(.sx-head-nulls), input, select, textarea, [role=tab], [role=slider]")) {
+    const controls = "button:not(.sx-head-nulls), input, select, textarea, [role=tab], [role=slider]";
+    for (const control of widget.querySelectorAll(controls)) {
         const box = control.getBoundingClientRect(), x = box.left + box.width / 2, y = box.top + box.height / 2;
         if (!box.width || !control.checkVisibility({checkVisibilityCSS: true}) || hidden(control, x, y)) continue;
         const name = control.ariaLabel || control.title || control.textContent || control.placeholder || control.type;
@@ -35,7 +36,8 @@ CUT = """widget => {
         if (!control.closest(".sx-grid") && box.right > edge) cut.push(name);
         else if (isText && control.scrollWidth > control.clientWidth + 1) cut.push(`${name} is cut`);
         const shown = document.elementFromPoint(x, y);
-        if (shown && !control.contains(shown) && !shown.contains(control)) cut.push(`${name} is covered`);
+        const isHandle = control.matches("[role=slider]");  // of the folded time bar: below the pill, dragged anywhere
+        if (shown && !isHandle && !control.contains(shown) && !shown.contains(control)) cut.push(`${name} is covered`);
         const least = Math.min(box.width, box.height);
         if (widget.matches(".sx") && least < 24 && control.matches("button:not(.sx-head-name)"))
             cut.push(`${name} is small: ${box.width} x ${box.height}`);
