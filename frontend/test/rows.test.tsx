@@ -273,9 +273,11 @@ describe("the Rows tab", () => {
     expect(store.query.value.filters).toEqual([]);
   });
 
-  it("filters by the share of NULL", async () => {
+  it("leaves only rows without a value", async () => {
     const { store } = await shown();
-    fireEvent.click(button("10 % NULL"));
+    fireEvent.click(find('[aria-label="Menu of delay"]'));
+    await waitFor(() => find(".sx-menu"));
+    fireEvent.click(button("Only rows without a value"));
     expect(store.query.value.filters).toMatchObject([{ text: "null" }]);
   });
 

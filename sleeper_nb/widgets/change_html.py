@@ -21,7 +21,7 @@ _ROW: Final = "border-bottom:1px solid color-mix(in srgb, currentColor 20%, tran
 _CELL: Final = "padding:2px 10px;text-align:left;white-space:nowrap;"
 _SCROLL: Final = '<div style="overflow-x:auto;margin-top:4px;">'
 _LONGEST: Final = 80
-_MOST_ROWS, _MOST_LISTED, _MOST_COLUMNS = 5, 10, 12
+_MOST_ROWS, _MOST_LISTED, _MOST_COLUMNS = 20, 10, 12
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 
 

@@ -131,11 +131,15 @@ class ExplorerPage:
             mouse.move(box["x"] + box["width"] * (first + (last - first) * step / 8), y)
         mouse.up()
 
-    def filter(self, column: str, text: str) -> None:
-        """Type a filter of a column into the menu of its header."""
+    def menu(self, column: str):
+        """Open the menu of a column's header."""
         self.header(column).hover()
         self.button(f"Menu of {column}").click()
-        dialog = self.root.get_by_role("dialog", name=f"Column {column}")
+        return self.root.get_by_role("dialog", name=f"Column {column}")
+
+    def filter(self, column: str, text: str) -> None:
+        """Type a filter of a column into the menu of its header."""
+        dialog = self.menu(column)
         dialog.get_by_role("textbox").fill(text)
         dialog.get_by_role("button", name="Apply").click()
 

@@ -271,7 +271,7 @@ def test_a_change_as_html_has_rows_columns_and_files_and_nothing_breaks_out(fare
         assert part in html
     assert ">1.5</del> → " in html
     assert ">-1.5</ins>" in html
-    assert "first 5 of 303 rows that differ" in html
+    assert "first 20 of 303 rows that differ" in html
     assert "<script" not in html
 
 

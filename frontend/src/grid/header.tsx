@@ -41,7 +41,7 @@ export function HeaderCell(parts: HeaderParts) {
       <HeaderTitle {...parts} sort={sort} order={(sorting?.sorts.length ?? 0) > 1 ? at + 1 : 0} />
       <div class="sx-head-type">
         <span class="sx-cut" title={typeTitle(column, headers?.header(column.name))}>{column.type}</span>
-        {headers !== undefined && <Nulls name={column.name} headers={headers} />}
+        {headers !== undefined && <Nulls header={headers.header(column.name)} />}
         {headers !== undefined && <Distinct header={headers.header(column.name)} />}
       </div>
       {headers !== undefined && <HeaderSummary {...parts} headers={headers} />}
@@ -115,20 +115,11 @@ function HeaderSummary({ column, width, isCurrent, headers }: HeaderParts & { he
   );
 }
 
-/** The share of NULL; a click leaves only the rows that have no value there. */
-function Nulls({ name, headers }: { name: string; headers: GridHeaders }) {
-  const header = headers.header(name);
+/** The share of NULL; the menu of the column leaves only these rows. */
+function Nulls({ header }: { header: Header | null }) {
   if (header === null || header.nulls === 0) return null;
-  const isChosen = headers.typed(name).trim().toLowerCase() === "null";
-  return (
-    <button
-      type="button" class="sx-head-nulls" tabindex={-1} aria-pressed={isChosen}
-      title={`${plural(header.nulls, "row")} without a value. Click to see only these.`}
-      onClick={() => headers.type(name, isChosen ? "" : "null")}
-    >
-      <span class="sx-cut">{percent(header.nulls, header.rows)} NULL</span>
-    </button>
-  );
+  const share = `${percent(header.nulls, header.rows)} NULL`;
+  return <span class="sx-head-nulls sx-cut" title={`${plural(header.nulls, "row")} without a value`}>{share}</span>;
 }
 
 /** How many values; where the line has no room for it, it is in the tip of the type alone. */

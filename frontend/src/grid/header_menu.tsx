@@ -1,4 +1,4 @@
-/** The menu of a header: a typed filter, the order, and the place of the column. */
+/** The menu of a header: a typed filter, rows without a value, the order, and the place of the column. */
 import { useSignal } from "@preact/signals";
 import { Button } from "../states";
 import type { Kind } from "../protocol";
@@ -42,6 +42,11 @@ export function HeaderMenu(parts: MenuParts) {
     >
       {headers && <TypedFilter column={column} headers={headers} onClose={onClose} />}
       <div class="sx-menu">
+        {headers && (headers.header(column.name)?.nulls ?? 0) > 0 && (
+          <Button look="quiet" icon="filter" onClick={then(() => headers.type(column.name, "null"))}>
+            Only rows without a value
+          </Button>
+        )}
         {sorting && sort?.descending !== false && (
           <Button look="quiet" icon="up" onClick={then(() => sorting.order(column.name, false))}>Sort ascending</Button>
         )}
