@@ -33,7 +33,7 @@ def interrupted(opened, stop):
     expect(opened.output(1)).to_have_text(["", "KeyboardInterrupt: Interrupted. Earlier commits are kept."])
     opened.run_cell(2)
     expect(opened.output(2).first).to_contain_text("as in the beginning: True")
-    expect(opened.output(2).last).to_contain_text("CANCELLED")
+    expect(opened.output(2).last).to_contain_text("cancelled", ignore_case=True)
 
 
 def test_the_stop_button_of_the_toolbar_leaves_nothing_of_a_compaction_and_the_next_succeeds(lab, tmp_path):
@@ -66,17 +66,17 @@ def test_the_button_of_either_watch_stops_a_compaction(lab, tmp_path, theme):
             opened.run_cell(cell)
         opened.start_cell(cells[-1])
         opened.wait_for_file("begun")
-        expect(watch).to_contain_text("0 of 1 job · 0 of 1,000,000 rows")
+        expect(watch).to_contain_text("0 of 1,000,000 rows")
         opened.look("watch-running", watch)
         if cells == (1,):  # the cell goes on as long as the jobs
             expect(watch.get_by_role("button")).to_be_disabled()
             opened.press("Escape", "i*2")
             expect(opened.output(1).last).to_contain_text("The jobs continue; press Stop to cancel them.")
         watch.get_by_role("button").click()
-        expect(watch).to_contain_text("CANCELLED")
+        expect(watch).to_contain_text("cancelled", ignore_case=True)
         expect(watch.get_by_role("button")).to_be_disabled()
         opened.look("watch-stopped", watch)
         opened.run_cell(cells[-1] + 1)
         expect(opened.output(cells[-1] + 1).first).to_contain_text("as in the beginning: True")
     opened.run_cell(6)
-    expect(watches.last).to_contain_text("1 of 1 job · 1,000,000 of 1,000,000 rows")
+    expect(watches.last).to_contain_text("1,000,000 of 1,000,000 rows")
