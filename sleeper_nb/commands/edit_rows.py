@@ -23,7 +23,7 @@ from sleeper_nb.commands.command import (
 )
 from sleeper_nb.commands.confirm import change_confirmed, line_again, shown_change
 from sleeper_nb.commands.context import Context, split_names
-from sleeper_nb.commands.load import MATCHING_OPTIONS, READ, load_options, source_of
+from sleeper_nb.commands.load import MATCHING_OPTIONS, READ, SOURCE_TEXT, load_options, source_of
 from sleeper_nb.errors import Action, Hint, InvalidInput
 from sleeper_nb.model.sql_values import DIALECTS
 from sleeper_nb.report import Answer, nothing_done
@@ -40,7 +40,7 @@ ROWS_WHERE = option(
     metavar='"…"',
     kind="condition",
 )
-SOURCE = positional("source", "a path, a glob, or $name for a variable", "source", metavar="SRC", many=True)
+SOURCE = positional("source", SOURCE_TEXT, "source", metavar="SRC", many=True)
 ENGINE = option("--engine", text="which finds the rows; duckdb if not given", choices=DIALECTS)
 ALL_ROWS = flag("--force", "change all rows; without it, a notebook shows the plan and a console asks")
 PLANNED_ROWS = flag("--rows", "with --dry-run: show the rows that would change, before and after")

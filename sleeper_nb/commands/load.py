@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sleeper_nb.table import Table
     from sleeper_nb.table.folder_watch import WatchReport
 
+SOURCE_TEXT = "a path, a glob, delta:PATH@12, iceberg:PATH@tag, or $name for a variable"
 READ = option(
     "--read",
     text="how the files are written; can be repeated: delimiter=; or delimiter=tab, null-text=NA, header=no, quote=', "
@@ -105,7 +106,7 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
     "ingest",
     "add rows in one commit",
     TABLE,
-    positional("source", "a path, a glob, or $name for a variable", "source", metavar="SRC", many=True, unless="watch"),
+    positional("source", SOURCE_TEXT, "source", metavar="SRC", many=True, unless="watch"),
     MESSAGE,
     JOB_ID,
     READ,
@@ -142,6 +143,7 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
         "ingest trips data/2026-11-21.csv --job-id 2026-11-21/trips",
         "ingest trips s3://bucket/2026/*.csv --dry-run",
         "ingest trips https://example.org/trips.parquet",
+        "ingest trips delta:lake/trips@12",
         "ingest trips data/2026.tsv --read delimiter=tab --read comment=#",
         "ingest trips $df --ignore-extra --cast --by-name",
         "ingest trips data/2026-11-21.csv --quarantine bad.parquet",

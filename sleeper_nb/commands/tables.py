@@ -29,7 +29,7 @@ from sleeper_nb.commands.command import (
 from sleeper_nb.commands.confirm import delete_confirmed
 from sleeper_nb.commands.context import Context, split_names
 from sleeper_nb.commands.edit_rows import to_where
-from sleeper_nb.commands.load import MATCHING_OPTIONS, READ, load_options, source_of
+from sleeper_nb.commands.load import MATCHING_OPTIONS, READ, SOURCE_TEXT, load_options, source_of
 from sleeper_nb.errors import Action, Hint, InvalidInput, StorageError
 from sleeper_nb.model.properties import SPLITS_FILE, STATE_STORES
 from sleeper_nb.report import Answer, Grid
@@ -81,8 +81,8 @@ def _columns_in_a_cell(line: TypedLine) -> Hint | None:
     "create",
     "create a table: from data, or from definitions: name TYPE [KEY|SORT] [NULL] [DEFAULT 0] [COMMENT 'text']",
     positional("table", "the table", "table", metavar="T", unless="form"),
-    option("--from", text="make the columns, the partitions and the rows of data: a path, a glob, or $name for a "
-           "variable; can be repeated", metavar="SRC", kind="source", many=True),
+    option("--from", text=f"make the columns, the partitions and the rows of data: {SOURCE_TEXT}; can be repeated",
+           metavar="SRC", kind="source", many=True),
     KEYS,
     option("--sort", text="the sort keys, which order rows of equal row keys", metavar="c", kind="data_columns",
            only_with="--from"),
@@ -184,7 +184,7 @@ def _outside_brackets(text: str) -> list[str]:
 @command(
     "split-points",
     "estimate split points from data; leaf partitions then get about equal shares of the rows",
-    positional("source", "a path, a glob, or $name for a variable", "source", metavar="SRC", many=True),
+    positional("source", SOURCE_TEXT, "source", metavar="SRC", many=True),
     option("--keys", text="the row keys of the table; split points are values of the first", metavar="a,b",
            kind="data_columns"),
     option("--leaves", text="how many leaf partitions; one for each 2 million rows if not given", kind="number",

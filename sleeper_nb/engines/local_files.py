@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.properties import LOCAL_FILES
+from sleeper_nb.sql.binding import Bound
 from sleeper_nb.storage.paths import CATALOG
 
 _SYSTEM: Final = ("/proc", "/sys", "/dev")
@@ -21,6 +22,15 @@ def no_local_files(path: str) -> InvalidInput:
     """Return the error for a local file where SQL may read none."""
     hint = f"set the instance property {LOCAL_FILES} to true to allow it"
     return InvalidInput(f"SQL may not read local files here: {path!r}", hint=hint)
+
+
+def check_lakes(bound: Bound, *, local_files: bool) -> None:
+    """Raise for a local table of another format where SQL may read no local files, or of the operating system."""
+    for lake in bound.lakes.values():
+        if lake.table.storage.local:
+            if not local_files:
+                raise no_local_files(lake.table.label)
+            check_no_system(lake.table.storage.root)
 
 
 def absolute(path: str) -> str:
@@ -35,6 +45,13 @@ def as_pattern(path: str) -> str:
     return re.sub(r"[*?[]", r"[\g<0>]", path)
 
 
+def check_no_system(path: str) -> None:
+    for named in (Path(path), Path(os.path.realpath(path))):
+        is_system = any(named.is_relative_to(folder) for folder in _SYSTEM)
+        if is_system and not named.is_relative_to(_IN_MEMORY):
+            raise InvalidInput(f"SQL may not read {path!r}, a file of the operating system", hint=_DATA_HINT)
+
+
 def check_outside(path: str) -> None:
     """Refuse the files of an instance of a warehouse, and files of the operating system that are no data.
 
@@ -47,10 +64,7 @@ def check_outside(path: str) -> None:
         Naming the file, and the instance's folder.
     """
     real = Path(os.path.realpath(path))
-    for named in (Path(path), real):
-        is_system = any(named.is_relative_to(folder) for folder in _SYSTEM)
-        if is_system and not named.is_relative_to(_IN_MEMORY):
-            raise InvalidInput(f"SQL may not read {path!r}, a file of the operating system", hint=_DATA_HINT)
+    check_no_system(path)
     for folder in (real, *real.parents):
         if (folder / CATALOG).is_file():
             hint = "read the table by its name, or a system table: flights$files"

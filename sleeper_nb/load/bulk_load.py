@@ -34,7 +34,7 @@ import pyarrow as pa
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import Cancelled, OutcomeUnknown, StorageError
 from sleeper_nb.load.conform import raise_first
-from sleeper_nb.load.file_formats import BATCH_ROWS, WHOLE_FILE_BYTES, pieces_of, pieces_to_read
+from sleeper_nb.load.file_formats import BATCH_ROWS, WHOLE_FILE_BYTES, pieces_of, pieces_of_batches, pieces_to_read
 from sleeper_nb.load.ingest import (
     IngestSettings,
     Made,
@@ -46,6 +46,7 @@ from sleeper_nb.load.ingest import (
     write_and_commit,
     write_sorted,
 )
+from sleeper_nb.load.lake_tables import LakeTable
 from sleeper_nb.load.load_options import Matching
 from sleeper_nb.load.load_report import LoadReport
 from sleeper_nb.load.row_checks import NOT_JUDGED, JudgedRows, RowCheck, no_rows_judged, opened_checks
@@ -60,8 +61,7 @@ from sleeper_nb.load.sorted_runs import (
     sort_rows,
     unmerged_note,
 )
-from sleeper_nb.load.source_files import SourceFile
-from sleeper_nb.load.sources import IngestSource, bytes_of, is_spark, notes_of, read_source
+from sleeper_nb.load.sources import IngestSource, InMemory, bytes_of, is_spark, notes_of, read_source
 from sleeper_nb.load.split import SplitBefore
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.load_hints import note_more_differences
@@ -361,7 +361,9 @@ class ThreadsWriter:
     def _units(self, schema: Schema) -> Iterator[_Unit]:
         """Yield what each thread reads at once."""
         for source in self.sources:
-            if isinstance(source, SourceFile):
+            if isinstance(source, LakeTable) and len(source.parts()) == 1:
+                yield from self._shared_units(source, schema)
+            elif not isinstance(source, InMemory):
                 pieces = list(pieces_to_read(source, slice_bytes(self.settings) // 2))
                 for row_groups in pieces:
                     read = partial(pieces_of, source, schema, row_groups, self.matching)
@@ -372,6 +374,24 @@ class ThreadsWriter:
                 for begin in range(0, rows.num_rows, share):
                     part = rows.slice(begin, share)
                     yield _Unit(partial(_batches, part), part.nbytes)
+
+    def _shared_units(self, table: LakeTable, schema: Schema) -> Iterator[_Unit]:
+        """Yield what each thread reads of a table that is one stream: the next batches."""
+        threads, batches = threads_of_machine(), _Shared(table.all_batches())
+        for _ in range(threads):
+            read = partial(pieces_of_batches, table, schema, batches, self.matching)
+            yield _Unit(read, times_in_memory(table.bytes) // threads)
+
+
+class _Shared(Iterator[pa.RecordBatch]):
+    """Batches of which several threads take the next."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches, self._lock = batches, threading.Lock()
+
+    def __next__(self) -> pa.RecordBatch:
+        with self._lock:
+            return next(self._batches)
 
 
 def _named(run_id: str, clock: Clock) -> str:

@@ -45,6 +45,7 @@ from sleeper_nb.load.csv_files import check_has_header, csv_sample
 from sleeper_nb.load.csv_text import thousands_in, thousands_of, thousands_option
 from sleeper_nb.load.file_formats import cell_in_sample, open_parquet, sheet_sample
 from sleeper_nb.load.json_files import json_sample, line_in_sample
+from sleeper_nb.load.lake_tables import LakeTable
 from sleeper_nb.load.load_options import EXACT, Matching, folded, index_of_pandas, is_nameless, valid_name
 from sleeper_nb.load.source_files import FolderValue, SourceFile
 from sleeper_nb.load.sources import IngestSource, InMemory, arrow_of, is_pandas, is_rows, names_of_source
@@ -143,7 +144,7 @@ def materialised(sources: Iterable[IngestSource]) -> tuple[IngestSource, ...]:
 
 
 def _materialised(source: IngestSource) -> IngestSource:
-    if isinstance(source, SourceFile) or source.is_spark or is_pandas(source.data) or is_rows(source.data):
+    if not isinstance(source, InMemory) or source.is_spark or is_pandas(source.data) or is_rows(source.data):
         return source
     return InMemory(arrow_of(source.data))
 
@@ -250,6 +251,8 @@ def _with_folders(sources: Sequence[IngestSource], matching: Matching) -> list[l
 
 def _own_columns(source: IngestSource, matching: Matching) -> Iterable[DataColumn]:
     of_values: Callable[[str, Any], DataColumn] = _of_values
+    if isinstance(source, LakeTable):
+        return columns_of_arrow(source.schema)
     if isinstance(source, InMemory):
         if not is_pandas(source.data) and not is_rows(source.data):
             return columns_of_arrow(source.data.schema)
@@ -282,6 +285,8 @@ def first_values(source: IngestSource, rows: int, matching: Matching = EXACT) ->
             head = source.data.head(rows)
             return [(str(name), head.iloc[:, i]) for i, name in enumerate(head.columns)]
         return _of_rows(source.data[:rows]) if is_rows(source.data) else _of_arrow(source.data.slice(0, rows))
+    if isinstance(source, LakeTable):
+        return _of_arrow(source.first(rows))
     if source.format == "parquet":
         with open_parquet(source) as opened:
             return _of_arrow(next(iter(opened.iter_batches(rows)), None))
@@ -466,8 +471,9 @@ def check_named_columns(sources: Sequence[IngestSource], matching: Matching, sch
 def _check_order(sources: Sequence[IngestSource], matching: Matching) -> None:
     known: dict[str, tuple[int, str]] = {}
     for source in sources:
-        label = source.label if isinstance(source, SourceFile) else "the data"
-        if (source.format == "json") if isinstance(source, SourceFile) else isinstance(source.data, list):
+        label = "the data" if isinstance(source, InMemory) else source.label
+        is_json = isinstance(source, SourceFile) and source.format == "json"
+        if is_json or (isinstance(source, InMemory) and isinstance(source.data, list)):
             what = f"the objects of {label}" if isinstance(source, SourceFile) else "a list of dictionaries"
             raise InvalidInput(f"columns cannot be named in order for {what}", hint=_hint_to_pairs(matching.columns))
         if len(sources) == 1:

@@ -12,12 +12,12 @@ import hashlib
 import io
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import repeat
-from typing import Any
+from itertools import chain, repeat
+from typing import Any, TypeAlias
 from zipfile import BadZipFile, ZipFile
 
 import pyarrow as pa
@@ -32,13 +32,16 @@ from sleeper_nb.load.conform import (
     cast_column,
     compare,
     compare_parts,
+    conform,
     inexact,
+    no_place,
     row_after,
     row_number,
 )
 from sleeper_nb.load.csv_files import csv_names, csv_parts, csv_rows_at, matched_names
 from sleeper_nb.load.csv_text import null_hint
 from sleeper_nb.load.json_files import columns_of_objects, json_parts, json_rows_at
+from sleeper_nb.load.lake_tables import LakePart, LakeTable
 from sleeper_nb.load.load_options import EXACT, Matching, nameless
 from sleeper_nb.load.python_values import NoValue, without_leading_zeros
 from sleeper_nb.load.source_files import FolderValue, OriginalRows, SourceFile, read_errors, taken
@@ -372,8 +375,20 @@ def header_names(file: SourceFile) -> tuple[str, ...]:
         return _with_numbers(sheet_rows(file)[0])
 
 
-def pieces_to_read(file: SourceFile, most_bytes: int) -> Iterator[RowGroups | None]:
-    """Yield ranges of a Parquet file's row groups, of about so many bytes at most; None for another file."""
+StoredSource: TypeAlias = SourceFile | LakeTable
+"""What a load reads piece by piece, also in tasks of other processes."""
+Piece: TypeAlias = RowGroups | LakePart
+"""What of it is read at once; all when None."""
+
+
+def pieces_to_read(file: StoredSource, most_bytes: int) -> Iterator[Piece]:
+    """Yield ranges of a Parquet file's row groups, of about so many bytes at most; the data files of a lake table.
+
+    None for another file.
+    """
+    if isinstance(file, LakeTable):
+        yield from file.parts()
+        return
     if file.format != "parquet":
         yield None
         return
@@ -393,14 +408,14 @@ def pieces_to_read(file: SourceFile, most_bytes: int) -> Iterator[RowGroups | No
 
 
 def pieces_of(
-    file: SourceFile, schema: Schema, row_groups: RowGroups | None = None, matching: Matching = EXACT
+    file: StoredSource, schema: Schema, piece: Piece = None, matching: Matching = EXACT
 ) -> Iterator[pa.Table]:
     """Yield the rows of a file in pieces, with the schema's columns and types; holds one piece in memory.
 
     Parameters
     ----------
-    row_groups
-        The row groups to read of a Parquet file; all when None.
+    piece
+        What to read of it, of those that `pieces_to_read` yields; all when None.
 
     Raises
     ------
@@ -409,6 +424,12 @@ def pieces_of(
     StorageError
         As in `read_file`; or when the file was changed after row groups were chosen.
     """
+    if isinstance(file, LakeTable):
+        parts = file.parts() if piece is None else [piece]
+        batches = (batch for part in parts for batch in file.batches(part))  # type: ignore[arg-type]
+        yield from pieces_of_batches(file, schema, batches, matching)
+        return
+    row_groups = piece if isinstance(piece, RowGroups) else None
     empty, failed = True, None
     try:
         with read_errors(file):
@@ -424,6 +445,35 @@ def pieces_of(
         read_file(file, schema, matching).table(schema)
     if failed is not None:
         raise failed
+
+
+def key_pieces(file: StoredSource, schema: Schema, matching: Matching) -> Iterator[pa.Table]:
+    """Yield pieces with the row keys, and perhaps more columns, of all rows of a file or lake table."""
+    if not isinstance(file, LakeTable):
+        yield from pieces_of(file, schema, None, matching)
+        return
+    given, keys = file.schema.names, Schema(schema.row_keys)
+    names = {own: name for own, name in zip(given, matching.names(given, schema), strict=True) if name in keys.names}
+    as_named = replace(matching, columns=(), renames=tuple(names.items()), by_name=False)
+    for batch in file.all_batches(list(names)):
+        yield conform(pa.Table.from_batches([batch]), keys, as_named)
+
+
+def pieces_of_batches(
+    table: LakeTable, schema: Schema, batches: Iterable[pa.RecordBatch], matching: Matching
+) -> Iterator[pa.Table]:
+    """Yield batches of a lake table with the schema's columns and types; errors are those of `pieces_of`."""
+    for part in conformed_batches(table, schema, batches, matching):
+        yield part.table(schema)
+
+
+def conformed_batches(
+    table: LakeTable, schema: Schema, batches: Iterable[pa.RecordBatch], matching: Matching
+) -> Iterator[Conformed]:
+    """Yield batches of a lake table as they fit another; first one without rows, for the columns."""
+    for batch in chain([pa.RecordBatch.from_pylist([], table.schema)], batches):
+        raw = RawColumns.of(pa.Table.from_batches([batch]), no_place, partial(matching.names, schema=schema))
+        yield compare(raw, schema, matching).of(table.label)
 
 
 def rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequence[int]) -> OriginalRows:

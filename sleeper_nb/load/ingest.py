@@ -32,11 +32,13 @@ from sleeper_nb.load.conform import (
     compare_names,
     extra_notes,
     grouped,
+    no_place,
     notes_of_sources,
     null_notes,
     row_after,
 )
-from sleeper_nb.load.file_formats import BATCH_ROWS, open_parquet, with_folder_values
+from sleeper_nb.load.file_formats import BATCH_ROWS, conformed_batches, open_parquet, with_folder_values
+from sleeper_nb.load.lake_tables import LakeTable
 from sleeper_nb.load.load_options import EXACT, Matching
 from sleeper_nb.load.load_report import IngestPlan, LeafRows, LoadReport
 from sleeper_nb.load.row_checks import (
@@ -521,6 +523,8 @@ def _inspect(source: IngestSource, state: TableState, matching: Matching, checks
     judged = JudgedRows()
     if isinstance(source, SourceFile) and source.format == "parquet" and not checks.filters:
         conformed = _inspect_parquet(source, state.schema, matching)
+    elif isinstance(source, LakeTable) and not checks.filters:
+        conformed = _inspect_lake(source, state.schema, matching)
     else:
         if isinstance(source, InMemory) and isinstance(source.data, pa.RecordBatchReader):
             raise InvalidInput(
@@ -536,6 +540,21 @@ def _inspect(source: IngestSource, state: TableState, matching: Matching, checks
     label = label_of(source)
     found = conformed.differences
     return _Inspected(conformed.rows, keys, by_leaf, found, conformed.notes, conformed.place, label, judged)
+
+
+def _inspect_lake(table: LakeTable, schema: Schema, matching: Matching) -> Conformed:
+    """Return the row keys and every difference of a table of another format, a batch of which is held at a time."""
+    chunks: dict[str, list[pa.Array]] = {key.name: [] for key in schema.row_keys}
+    found: list[Difference] = []
+    rows, notes = 0, tuple[str, ...]()
+    for part in conformed_batches(table, schema, table.all_batches(), matching):
+        known = {each.column for each in found if not each.values}
+        found += [each for each in part.differences if each.column not in known]
+        rows, notes = rows + part.rows, part.notes
+        for name, values in chunks.items():
+            values.extend(part.columns[name].chunks if name in part.columns else ())
+    row_keys = {key.name: pa.chunked_array(chunks[key.name], key.type.arrow) for key in schema.row_keys}
+    return Conformed(row_keys, rows, grouped(found), notes, no_place)
 
 
 def _inspect_parquet(file: SourceFile, schema: Schema, matching: Matching) -> Conformed:

@@ -41,11 +41,12 @@ from sleeper_nb.load.conform import (
     raise_first,
 )
 from sleeper_nb.load.file_formats import folder_columns, rows_at
+from sleeper_nb.load.lake_tables import LakeTable
 from sleeper_nb.load.load_options import Matching
 from sleeper_nb.load.python_values import NoValue
 from sleeper_nb.load.row_checks import JudgedRows, RowCheck, no_rows_judged, opened_checks, taken_keys
 from sleeper_nb.load.source_files import OriginalRows, SourceFile
-from sleeper_nb.load.sources import IngestSource, arrow_of, is_pandas, is_rows, read_source
+from sleeper_nb.load.sources import IngestSource, InMemory, arrow_of, is_pandas, is_rows, label_of, read_source
 from sleeper_nb.model.load_hints import QUARANTINE
 from sleeper_nb.model.schema import Schema, is_utf8
 from sleeper_nb.model.state import TableState
@@ -59,13 +60,13 @@ logger = logging.getLogger(__name__)
 class _ReadSource:
     """A source that was read, and what is wrong with its rows, by their indexes."""
 
-    source: IngestSource
+    source: SourceFile | InMemory
     read: Conformed
     wrong: Mapping[int, Sequence[Difference]]
 
     @property
     def label(self) -> str:
-        return self.source.label if isinstance(self.source, SourceFile) else ""
+        return label_of(self.source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +147,9 @@ def sort_out(
         As `data_columns.materialised` returns them; no Spark DataFrame.
     """
     schema = state.schema
-    sources = tuple(sources)
-    read = [read_source(source, schema, replace(matching, keep_back=True)) for source in sources]
+    # rows are read again by their places, which a table of another format has not
+    found = [InMemory(each.to_arrow()) if isinstance(each, LakeTable) else each for each in sources]
+    read = [read_source(source, schema, replace(matching, keep_back=True)) for source in found]
     raise_first([difference for each in read for difference in each.differences])
     tables = [_whole(each, schema) for each in read]
     wrong = [_wrong_rows(each, rows, checks) for each, rows in zip(read, tables, strict=True)]
@@ -162,7 +164,7 @@ def sort_out(
         part = int(np.searchsorted(starts, at, "right")) - 1
         wrong[part].setdefault(at - int(starts[part]), []).append(bad.difference)
         fitting[at] = False
-    parts = tuple(_ReadSource(*each) for each in zip(sources, read, wrong, strict=True))
+    parts = tuple(_ReadSource(*each) for each in zip(found, read, wrong, strict=True))
     fit = rows.filter(pa.array(fitting))
     shared, of_some = notes_of_sources((part.label, part.read.notes) for part in parts)
     return SortedOut(pa.table(fit.columns, schema=schema.arrow), (*shared, *of_some), parts, no_rows_judged(checks))

@@ -30,10 +30,12 @@ import pyarrow as pa
 
 from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput, NotFound, SleeperError, StorageError, first_line
 from sleeper_nb.model.csv_format import DEFAULT_CSV, CsvFormat
+from sleeper_nb.model.sql_values import quoted_text
 from sleeper_nb.report import counted
 from sleeper_nb.storage.filesystem import Storage, open_near
 
 _OF_FOLDERS: Final = {"_delta_log": "Delta", ".hoodie": "Hudi"}
+_READ_AS_TABLES: Final = frozenset({"Delta", "Iceberg"})
 _PAIMON: Final = ("snapshot", "schema", "manifest")
 _ICEBERG: Final = "metadata"
 _DUCKLAKE: Final = re.compile(r"ducklake-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:-delete)?\.parquet")
@@ -84,9 +86,14 @@ def _kind(folder: PurePosixPath, names: Callable[[str], Collection[str]]) -> str
 
 
 def _refused(kind: str, folder: str) -> InvalidInput:
+    read = (
+        f"read it as a table: {kind.lower()}:{folder}, or in SQL {kind.lower()}({quoted_text(folder)})"
+        if kind in _READ_AS_TABLES
+        else f"read it with a library for {kind} and load the result"
+    )
     return InvalidInput(
         f"{folder} is a {kind} table: some of its files may have deleted rows",
-        hint=f"read it with a library for {kind} and load the result; to load one file anyway, give its name",
+        hint=f"{read}; to load one file anyway, give its name",
     )
 
 

@@ -48,12 +48,14 @@ from sleeper_nb.load.conform import (
     compare,
     converted,
     extra_notes,
+    no_place,
     notes_of_sources,
     raise_first,
     row_number,
 )
 from sleeper_nb.load.file_formats import header_names, read_file
 from sleeper_nb.load.json_files import columns_of_objects, json_names, untyped_column
+from sleeper_nb.load.lake_tables import LakeTable, is_lake_address, is_lake_object, open_lake_table, table_of_object
 from sleeper_nb.load.load_options import AS_IT_IS, EXACT, LoadOptions, Matching
 from sleeper_nb.load.python_values import ValueRules, from_python
 from sleeper_nb.load.row_checks import JudgedRows, OpenedChecks, RowCheck, no_rows_judged, opened_checks
@@ -349,7 +351,7 @@ class InMemory:
         return is_spark_frame(self.data)
 
 
-IngestSource = SourceFile | InMemory
+IngestSource = SourceFile | InMemory | LakeTable
 
 
 @contextmanager
@@ -383,7 +385,8 @@ def find_sources(
     data
         A pandas, Polars (also lazy) or Spark DataFrame, an Arrow table, batch, reader or dataset, a DuckDB relation,
         or any other object with an Arrow C stream; a list of dictionaries; the path, folder, glob, ``s3://`` or
-        ``https://`` address of Parquet, CSV, JSON or Excel files; or a list of any of these.
+        ``https://`` address of Parquet, CSV, JSON or Excel files; ``delta:PATH@12`` or ``iceberg:PATH@tag``, or such a
+        table of deltalake or PyIceberg; or a list of any of these.
     home
         The table's storage. If it is a bucket, its region and endpoint are also used for other buckets.
     file_format
@@ -394,6 +397,10 @@ def find_sources(
     for each in data if several else [data]:
         if is_web_address(each) and web is not None:
             parts.append(with_kind(replace(web.file(each), csv=csv, sheet=sheet), file_format))
+        elif is_lake_address(each):
+            parts.append(open_lake_table(each, home))
+        elif is_lake_object(each):
+            parts.append(table_of_object(each, home))
         elif isinstance(each, str | Path):
             files = find_files(each, home, every=file_format is not None)
             parts += [with_kind(replace(file, csv=csv, sheet=sheet), file_format) for file in files]
@@ -435,7 +442,7 @@ def _check_options(parts: Iterable[IngestSource], csv: CsvFormat) -> None:
 
 def bytes_of(sources: Iterable[IngestSource]) -> int:
     """Return the total size of the files in bytes; data in memory does not count."""
-    return sum(source.bytes for source in sources if isinstance(source, SourceFile))
+    return sum(source.bytes for source in sources if not isinstance(source, InMemory))
 
 
 def is_spark(sources: Sequence[IngestSource]) -> bool:
@@ -446,6 +453,9 @@ def read_source(source: IngestSource, schema: Schema, matching: Matching = EXACT
     """Read one source; return its columns that fit the schema, and every difference."""
     if isinstance(source, SourceFile):
         return read_file(source, schema, matching)
+    if isinstance(source, LakeTable):
+        raw = RawColumns.of(source.to_arrow(), no_place, partial(matching.names, schema=schema))
+        return compare(raw, schema, matching).of(source.label)
     data = source.data
     if is_rows(data):
         raw = columns_of_objects(list(enumerate(data, 1)), schema, matching, "row", null_hint=None)
@@ -497,8 +507,8 @@ def read_sources(
 
 
 def label_of(source: IngestSource) -> str:
-    """Return what the user knows a file by; "" for rows in memory."""
-    return source.label if isinstance(source, SourceFile) else ""
+    """Return what the user knows a file or another table by; "" for rows in memory."""
+    return "" if isinstance(source, InMemory) else source.label
 
 
 def held_against(
@@ -540,6 +550,8 @@ def names_of_source(source: IngestSource) -> Iterable[str] | None:
     """
     if isinstance(source, SourceFile):
         return json_names(source) if source.format == "json" else header_names(source)
+    if isinstance(source, LakeTable):
+        return list(source.schema.names)
     if isinstance(source.data, list):
         return (str(name) for row in source.data if isinstance(row, dict) for name in row)
     return names_of(source.data)

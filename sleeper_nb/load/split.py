@@ -39,7 +39,7 @@ from sleeper_nb.errors import Action, InvalidInput, NotFound, StateRuleBroken
 from sleeper_nb.load.casts import BAD_VALUE, plain_chunks, plain_values
 from sleeper_nb.load.conform import Difference, RawColumns, column_of_parts, raise_first, row_after
 from sleeper_nb.load.data_columns import DataColumn, first_values
-from sleeper_nb.load.file_formats import open_parquet, pieces_of, read_parquet
+from sleeper_nb.load.file_formats import StoredSource, key_pieces, open_parquet, read_parquet
 from sleeper_nb.load.load_options import EXACT, Matching
 from sleeper_nb.load.source_files import SourceFile, find_files
 from sleeper_nb.load.sources import IngestSource
@@ -530,14 +530,14 @@ def sample_of_parquet(files: Sequence[SourceFile], schema: Schema, size: int, *,
         return KeySample(pa.concat_tables([_as_nullable(schema).empty_table(), *pool.map(sampled, read)]), rows)
 
 
-def sample_of_files(files: Sequence[SourceFile], schema: Schema, size: int, matching: Matching) -> KeySample:
-    """Return a sample of the row keys of files of any format, all of whose rows are read, and counted.
+def sample_of_files(files: Sequence[StoredSource], schema: Schema, size: int, matching: Matching) -> KeySample:
+    """Return a sample of the row keys of files of any format and of lake tables, whose rows are all counted.
 
     Raises `InvalidInput` when a row does not fit the schema.
     """
     names, kept, rows = [key.name for key in schema.row_keys], _as_nullable(schema).empty_table(), 0
     for file in files:
-        for part in pieces_of(file, schema, None, matching):
+        for part in key_pieces(file, schema, matching):
             rows += part.num_rows
             # a part keeps as large a share as all parts before it, so that early rows have no more weight
             share = some_of(part.select(names), -(-size * part.num_rows // max(rows, 1)))

@@ -23,6 +23,7 @@ from sleeper_nb.sql.references import table_references
 from sleeper_nb.sql.statement import Composition, SqlText, Statement
 from sleeper_nb.sql.variables import Variables
 from sleeper_nb.sql.views import changed_view
+from sleeper_nb.storage.filesystem import Storage
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +56,8 @@ class Queries:
         The queries of the session's views, by name in lower case; a statement may change them. None when none are kept.
     dry_run
         Whether nothing may change, not even the views.
+    home
+        By whose connection tables of other formats in buckets are opened.
     """
 
     engine: EngineChoice
@@ -66,6 +69,7 @@ class Queries:
     data: Mapping[str, Any] = field(default_factory=dict)
     views: MutableMapping[str, Statement] | None = None
     dry_run: bool = field(default=False, kw_only=True)
+    home: Storage | None = field(default=None, kw_only=True)
 
     @property
     def asked(self) -> Engine:
@@ -167,9 +171,11 @@ class Queries:
             dry_run=self.dry_run,
         )
         kept = self._kept_views
-        binder = Binder(
-            chosen.name, self.lookup, self.tables, lambda each: runner.value(binder.bind(each)), kept, variables
-        )
+
+        def value_of(each: Statement) -> Any:
+            return runner.value(binder.bind(each))
+
+        binder = Binder(chosen.name, self.lookup, self.tables, value_of, kept, variables, self.home)
         if isinstance(text, Composition):
             query, values = text.of(chosen.name, self.parameters)
             return replace(runner, parameters={**self.parameters, **values}).run(binder.bind(query))

@@ -42,7 +42,10 @@ CLOCK_WARNS, CLOCK_FAILS = timedelta(seconds=30), timedelta(minutes=5)
 _QUICK = 1
 """A quota of lost answers that lets no request be sent again: the doctor says at once that there is no answer."""
 _PACKAGES: Final = ("pyarrow", "duckdb", "datafusion")
-_OPTIONAL: Final = {"pyspark": "spark", "boto3": "aws", "altair": "charts", "openpyxl": "excel"}
+_OPTIONAL: Final = {
+    "pyspark": "spark", "boto3": "aws", "altair": "charts", "openpyxl": "excel", "pyiceberg": "iceberg",
+    "deltalake": "delta",
+}  # fmt: skip
 """Packages of extras, and the extra that installs each."""
 _WITHOUT_SPARK: Final = "; loads and DuckDB work without it"
 _ASK_CLUSTER = Action("doctor --cluster", "session.doctor(cluster=True)")

@@ -482,6 +482,8 @@ class Session:
             ``'savepoint.1'`` or ``'savepoint.<name>'``, or ``TIMESTAMP AS OF '2026-11-01 10:00:00'``. After its name,
             without a space, a system table (`sleeper_nb.maintain.system_tables`): ``flights$savepoints``,
             ``$snapshots``, ``$files``, ``$partitions``, ``$schemas``, ``$properties``, ``$jobs``; a version may follow.
+            In place of a table, ``delta('path', 12)`` and ``iceberg('path', 'tag')`` are tables of these formats, at
+            their newest version without the second argument.
             ``CREATE TEMP VIEW v AS …`` creates a view that the session keeps, for the engine that created it.
             Statements that change the warehouse are ``CREATE TABLE … ROW KEYS (…) [AS SELECT …]``, ``INSERT INTO``,
             ``INSERT OVERWRITE``, ``DELETE FROM``, ``UPDATE``, ``MERGE INTO``, ``ALTER TABLE``, ``DROP TABLE``,
@@ -537,6 +539,7 @@ class Session:
                 data=variables,
                 views=self._views,
                 dry_run=dry_run,
+                home=self._tables.storage,
             )
             writing = _writing_statement(text, engine)
             if writing is None:

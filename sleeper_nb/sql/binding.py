@@ -29,13 +29,14 @@ from sleeper_nb.model.snapshots import (
 from sleeper_nb.model.sql_values import Dialect
 from sleeper_nb.model.times import TIME_HINT
 from sleeper_nb.read.file_statistics import value_columns_used
-from sleeper_nb.read.predicate import Pruning, PushedPredicates, regions_text
+from sleeper_nb.read.predicate import ALWAYS_TRUE, Pruning, PushedPredicates, regions_text
 from sleeper_nb.read.read_rows import check_files
 from sleeper_nb.read.scan_plan import ScanPlan, TableRows
+from sleeper_nb.sql.bound_lakes import BoundLake, lake_of
 from sleeper_nb.sql.dialects import RULES
 from sleeper_nb.sql.error_place import Texts, put_place
 from sleeper_nb.sql.parameters import with_own_parameters
-from sleeper_nb.sql.references import TableReference, table_references
+from sleeper_nb.sql.references import TableReference, lake_references, table_references
 from sleeper_nb.sql.statement import Replacement, Statement
 from sleeper_nb.sql.tokens import quote_name
 from sleeper_nb.sql.variables import BoundVariable, Variables
@@ -123,6 +124,8 @@ class ReadableTable(Protocol):
         """Return the version that a statement asks for; the table's own when it asks for none."""
 
 
+BoundRows = BoundSource | BoundVariable | BoundLake
+"""What a generated name stands for, other than the statement of a view."""
 Lookup = Callable[[str, VersionReference | None], BoundSource | None]
 """Returns the source of a table's name at a version; None when there is no table of that name."""
 
@@ -136,7 +139,8 @@ class Bound:
     statement
         The statement with those names.
     named
-        What each stands for: a table at a version, a variable with rows, or the statement of a view.
+        What each stands for: a table at a version, a variable with rows, a table of another format, or the statement
+        of a view.
     unknown
         Tables that are read or described and are not ours; the engine may know them.
     written
@@ -144,7 +148,7 @@ class Bound:
     """
 
     statement: Statement
-    named: Mapping[str, BoundSource | BoundVariable | Bound]
+    named: Mapping[str, BoundRows | Bound]
     unknown: tuple[TableReference, ...]
     written: Statement | None = None
 
@@ -171,9 +175,9 @@ class Bound:
         return tuple({what.name: what for what in self.read if isinstance(what, BoundVariable)}.values())
 
     @cached_property
-    def read(self) -> tuple[BoundSource | BoundVariable, ...]:
+    def read(self) -> tuple[BoundRows, ...]:
         """What is read, also by the views, in the statement's order."""
-        read: list[BoundSource | BoundVariable] = []
+        read: list[BoundRows] = []
         for what in self.named.values():
             read += what.read if isinstance(what, Bound) else [what]
         return tuple(read)
@@ -185,15 +189,20 @@ class Bound:
         return {name: rows for name, rows in sources if isinstance(rows, TableRows)}
 
     @cached_property
+    def lakes(self) -> dict[str, BoundLake]:
+        """The tables of other formats that are read, by generated name, those of views included."""
+        return {name: what for name, what in self.by_name.items() if isinstance(what, BoundLake)}
+
+    @cached_property
     def with_places(self) -> frozenset[str]:
         """The generated names of the tables whose rows are read with their places."""
         read = self.by_name.items()
         return frozenset(name for name, what in read if isinstance(what, BoundSource) and what.with_places)
 
     @cached_property
-    def by_name(self) -> dict[str, BoundSource | BoundVariable]:
+    def by_name(self) -> dict[str, BoundRows]:
         """What is read, also by the views, by generated name."""
-        found: dict[str, BoundSource | BoundVariable] = {}
+        found: dict[str, BoundRows] = {}
         for name, what in self.named.items():
             found |= what.by_name if isinstance(what, Bound) else {name: what}
         return found
@@ -223,11 +232,11 @@ class Bound:
         return (self.statement, *(each for view in views for each in view.statements))
 
 
-def _pruned(
-    what: BoundSource | BoundVariable | Bound, name: str, pushed: PushedPredicates
-) -> BoundSource | BoundVariable | Bound:
+def _pruned(what: BoundRows | Bound, name: str, pushed: PushedPredicates) -> BoundRows | Bound:
     if isinstance(what, Bound):
         return what.pruned(pushed)
+    if isinstance(what, BoundLake):
+        return replace(what, predicate=pushed.predicates.get(name, ALWAYS_TRUE))
     if isinstance(what, BoundVariable) or not isinstance(what.rows, TableRows):
         return what
     if name not in pushed.predicates:
@@ -258,6 +267,8 @@ class Binder:
         The queries of the session's views, by name in lower case; each is read by the engine of its dialect.
     variables
         The user's variables; a table or view of the same name is read instead.
+    home
+        By whose connection tables of other formats in buckets are opened.
     """
 
     dialect: Dialect
@@ -266,6 +277,7 @@ class Binder:
     evaluate: Callable[[Statement], Any]
     views: Mapping[str, Statement]
     variables: Variables
+    home: Storage | None = None
 
     def bind(
         self, statement: Statement, references: tuple[TableReference, ...] | None = None, prefix: str = GENERATED_PREFIX
@@ -290,19 +302,24 @@ class Binder:
             references = table_references(statement)
         while prefix in statement.text.lower():  # a WITH in it may have such a name
             prefix += "_"
-        named: dict[TableReference, tuple[str, BoundSource | BoundVariable | Bound]] = {}
+        named: dict[TableReference, tuple[str, BoundRows | Bound]] = {}
         for reference in references:
             name = f"{prefix}_{len(named)}"
             at = reference.start if reference.clause is None else reference.clause.start
             with _placed_at(statement, at):
                 _check_system_table(statement, reference)
-                source = self._source(reference) or self._view(reference, name) or self._variable(reference)
+                source: BoundRows | Bound | None = (
+                    self._source(reference) or self._view(reference, name) or self._variable(reference)
+                )
                 source = source or self._information(reference)
             if source is not None:
                 named[reference] = (name, source)
             elif reference.clause is not None or _is_system_table(statement, reference):
                 with _placed_at(statement, reference.start):
                     raise NotFound.of("table", reference.name.partition(MARK)[0], self.tables())
+        for reference in lake_references(statement):
+            with _placed_at(statement, reference.start):
+                named[reference] = (f"{prefix}_{len(named)}", lake_of(statement, reference, self.evaluate, self.home))
         renamed = with_names(statement, {reference: name for reference, (name, _) in named.items()})
         unknown = tuple(each for each in references if each not in named and each.role in {"read", "describe"})
         return Bound(renamed, dict(named.values()), unknown, statement)

@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from sleeper_nb.errors import Action, DidYouMean, Hint, InvalidInput, NotFound, SleeperError, nearest
 from sleeper_nb.maintain.system_tables import MARK, SYSTEM_TABLES
-from sleeper_nb.sql.binding import Bound, BoundSource
+from sleeper_nb.sql.binding import Bound, BoundRows, BoundSource
+from sleeper_nb.sql.bound_lakes import BoundLake
 from sleeper_nb.sql.parameters import BEFORE_TABLE, NAME_IT, has_table_parameter
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import DUCKDB_RESERVED, Token, spells, unquote
-from sleeper_nb.sql.variables import BoundVariable, Variables
+from sleeper_nb.sql.variables import Variables
 
 _SYNTAX = re.compile(r"""(DuckDB: Parser Error: )?syntax error at or near (["'])(?P<near>.*)\2\.?""", re.IGNORECASE)
 _UNKNOWN = re.compile(r'Referenced column "([^"]*)" (?:was )?not found')
@@ -168,10 +169,12 @@ def _columns_of(table: str, bound: Bound) -> tuple[str, ...]:
     return next((_names_of(what) for what in found if what is not None), ())
 
 
-def _names_of(what: BoundSource | BoundVariable | Bound) -> tuple[str, ...]:
+def _names_of(what: BoundRows | Bound) -> tuple[str, ...]:
     """Return the user's columns of what is read; none of a view."""
     if isinstance(what, Bound):
         return ()
+    if isinstance(what, BoundLake):
+        return what.names
     if isinstance(what, BoundSource):
         return () if what.plan is None else what.plan.schema.names
     rows = what.rows

@@ -67,6 +67,8 @@ class TableReference:
         return ".".join(self.parts)
 
 
+LAKES: Final = frozenset({"DELTA", "ICEBERG"})
+"""The calls that name tables of other formats."""
 _END_OF_FROM = frozenset({
     "SELECT", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "QUALIFY", "WINDOW", "FETCH", "UNION",
     "INTERSECT", "EXCEPT", "MINUS", "SET", "VALUES", "INSERT", "RETURNING",
@@ -105,6 +107,14 @@ def file_references(statement: Statement) -> tuple[TableReference, ...]:
     walk = _walked(statement)
     quoted = (each for each in walk.references if statement.text[each.start] == '"' and len(each.parts) == 1)
     return tuple(sorted((*walk.files, *quoted), key=lambda reference: reference.start))
+
+
+def lake_references(statement: Statement) -> tuple[TableReference, ...]:
+    """Return the calls ``delta('path', 12)`` and ``iceberg('path', 'tag')`` in place of tables, brackets included."""
+    tokens = statement.tokens
+    if not any(token.word in LAKES and spells(tokens, at + 1, "(") for at, token in enumerate(tokens)):
+        return ()
+    return tuple(sorted(_walked(statement).lakes, key=lambda reference: reference.start))
 
 
 def _walked(statement: Statement) -> _Walk:
@@ -168,8 +178,8 @@ class _Walk:
     ----------
     references
         The references read so far.
-    files
-        The strings in place of tables that were read so far.
+    files, lakes
+        The strings in place of tables that were read so far; and the calls for tables of other formats.
     """
 
     def __init__(self, statement: Statement) -> None:
@@ -177,6 +187,7 @@ class _Walk:
         self.statement = statement
         self.references: list[TableReference] = []
         self.files: list[TableReference] = []
+        self.lakes: list[TableReference] = []
 
     def walk_group(self, at: int, scope: frozenset[str], *, expects: bool = False, top: bool = False) -> int:
         """Walk to the bracket that closes this group, and return the index after it."""
@@ -317,6 +328,8 @@ class _Walk:
         """Read a relation that begins with a name: a table, a call, or a name of a WITH."""
         parts, after = self.read_parts(at)
         if spells(self.tokens, after, "("):
+            if self.word(at) in LAKES and len(parts) == 1:
+                self.note_lake(at, skip_brackets(self.tokens, after), prefix)
             return self.skip_other_relation(self.walk_group(after + 1, group.scope), f"the call {'.'.join(parts)}(…)")
         if len(parts) == 1 and parts[0].casefold() in group.scope:
             return self.skip_other_relation(after, _with_name(parts[0]))
@@ -410,6 +423,11 @@ class _Walk:
         token = self.tokens[at]
         name = unquote(token, dialect=self.dialect)
         self.files.append(TableReference((name,), None, None, token.start, token.end, role, alias_at))
+
+    def note_lake(self, at: int, after: int, prefix: str | None) -> None:
+        alias, end = self.read_alias(after)[0] or prefix, self.tokens[after - 1].end
+        parts, alias_at = (self.word(at).lower(),), None if alias else end
+        self.lakes.append(TableReference(parts, None, alias, self.tokens[at].start, end, "read", alias_at))
 
     def skip_other_relation(self, at: int, what: str) -> int:
         """Pass over the alias of a relation that is no table, and refuse a version clause before or after it."""

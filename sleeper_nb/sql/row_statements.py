@@ -36,6 +36,7 @@ from sleeper_nb.errors import Action, Hint, InvalidInput
 from sleeper_nb.model.sql_values import Given, Name, QueryPart, Slice
 from sleeper_nb.sql.expressions import read_expression, skip_closed
 from sleeper_nb.sql.grammar import StatementReader, begins_query, is_name, opens_query, placed
+from sleeper_nb.sql.references import LAKES
 from sleeper_nb.sql.statement import Composition, Piece, Statement
 from sleeper_nb.sql.tokens import CLOSING, DUCKDB_RESERVED, skip_brackets, spells
 from sleeper_nb.sql.version_clause import RESERVED, read_clause
@@ -226,7 +227,7 @@ def _source(reader: StatementReader, target: Target) -> MergeSource:
 
 
 def _source_table(reader: StatementReader) -> Name | None:
-    """Read the name of a table or variable; None for a file or a query in brackets, which are passed over."""
+    """Read the name of a table or variable; None for a file, a call or a query in brackets, which are passed over."""
     token = reader.peek()
     if reader.spells("$") and (named := reader.peek(1)) is not None:
         raise reader.error("a variable is named as a table", f"write {named.text}, without $", reader.offset)
@@ -240,6 +241,9 @@ def _source_table(reader: StatementReader) -> Name | None:
         return None
     table = reader.read_path("a table, or a query in brackets,", _SOURCE_HINT)
     if reader.spells("("):
+        if table.text.upper() in LAKES:
+            skip_closed(reader)
+            return None
         raise reader.error(f"the call {table}(…) is not a source", "put it in a query: USING (SELECT …) AS s", table.at)
     return table
 

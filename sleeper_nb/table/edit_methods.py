@@ -204,6 +204,7 @@ class EditMethods:
             tables=lambda: (self.table.name,),
             parameters=self.params or {},
             data=self.data or {},
+            home=self.table.store.storage,
         )
 
 

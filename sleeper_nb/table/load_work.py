@@ -15,12 +15,13 @@ from sleeper_nb.engines.engine import TaskLoad
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.load import sources
 from sleeper_nb.load.bulk_load import BulkLoad, LoadWriter, ThreadsWriter
+from sleeper_nb.load.file_formats import StoredSource
 from sleeper_nb.load.ingest import IngestSettings, plan_ingest
 from sleeper_nb.load.load_options import Matching
 from sleeper_nb.load.load_report import IngestPlan
 from sleeper_nb.load.row_checks import RowCheck
 from sleeper_nb.load.source_files import SourceFile
-from sleeper_nb.load.sources import IngestSource
+from sleeper_nb.load.sources import IngestSource, InMemory
 from sleeper_nb.load.split import (
     KeySample,
     LeavesWanted,
@@ -126,12 +127,12 @@ class LoadWork:
         return BulkLoad(store, self.rows, self.matching, self.writer(store.storage, settings, checks))
 
     def sample(self, schema: Schema, size: int) -> KeySample:
-        """Return a sample of the row keys of what is loaded in bulk, which must be files or a Spark DataFrame."""
+        """Return a sample of the row keys of what is loaded in bulk: files, lake tables or a Spark DataFrame."""
         files = self._files
         if len(files) == len(self.rows) and holds_keys(files, self.matching):
             return sample_of_parquet(files, schema, size)
         if not self.by_spark:
-            return sample_of_files(files, schema, size, self.matching)
+            return sample_of_files(self._stored, schema, size, self.matching)
         return self.components.engines.with_tasks.sample(self.rows, schema, size, self.matching)
 
     def split(self, store: StateStore, state: TableState, wanted: LeavesWanted) -> SplitBefore | None:
@@ -139,16 +140,21 @@ class LoadWork:
 
         Data in memory and Spark DataFrames are not sampled: to compute the rows of one twice could take twice as long.
         """
-        files = self._files
-        if len(files) < len(self.rows) or len(state.tree.leaves) > 1:
+        files, stored = self._files, self._stored
+        if len(stored) < len(self.rows) or len(state.tree.leaves) > 1:
             return None
-        is_parquet = all(file.format == "parquet" for file in files)
-        most = rows_of_parquet(files) if is_parquet else sources.bytes_of(files) // _LEAST_ROW_BYTES
+        is_parquet = len(files) == len(stored) and all(file.format == "parquet" for file in files)
+        least = _LEAST_ROW_BYTES if len(files) == len(stored) else 1
+        most = rows_of_parquet(files) if is_parquet else sources.bytes_of(stored) // least
         return split_before(store, state, wanted, most, self.sample)
 
     @property
     def _files(self) -> list[SourceFile]:
         return [source for source in self.rows if isinstance(source, SourceFile)]
+
+    @property
+    def _stored(self) -> list[StoredSource]:
+        return [source for source in self.rows if not isinstance(source, InMemory)]
 
 
 def _is_by_spark(of: Components, rows: Sequence[IngestSource], engine: LoadEngine) -> bool:

@@ -25,7 +25,7 @@ from sleeper_nb.load.load_report import AddFilesPlan, IngestPlan, LoadReport
 from sleeper_nb.load.quarantine import QuarantineFile, SortedOut, sort_out
 from sleeper_nb.load.sorted_runs import RunFiles, unmerged_note
 from sleeper_nb.load.source_files import SourceFile, hidden_note
-from sleeper_nb.load.sources import IngestSource
+from sleeper_nb.load.sources import IngestSource, InMemory
 from sleeper_nb.load.split import (
     LeavesWanted,
 )
@@ -288,7 +288,7 @@ def _plan(table: OpenTable, state: TableState, work: LoadWork, settings: IngestS
     if work.in_bulk and plan.files:
         writer = work.writer(storage, settings, table.load_checks)
         plan = _with_run_files(plan, writer.planned(state.schema, state.tree))
-    if work.in_bulk and not plan.differences and all(isinstance(each, SourceFile) for each in work.rows):
+    if work.in_bulk and not plan.differences and not any(isinstance(each, InMemory) for each in work.rows):
         leaves = LeavesWanted.of(table.properties).leaves(state, plan.rows)
         if leaves > 1:
             plan = replace(plan, notes=(*plan.notes, f"the only leaf would be split into up to {leaves:,} first"))

@@ -393,11 +393,13 @@ class Table(Report):
         ----------
         data
             pandas, Arrow, Polars, DuckDB or Spark rows, a list of dictionaries; the path, folder, glob, ``s3://`` or
-            ``https://`` address of Parquet, CSV, JSON (one object a line, or one array) or Excel files; or a list of
-            any of these. CSV and JSON may be compressed (``.gz``, ``.zst``, ``.bz2``). Folders named as in
-            ``year=2013/`` give a column. Files of folders and globs are left out if a name below the folder begins with
-            ``.`` or ``_``; folders of Delta, Iceberg, Hudi, Paimon and DuckLake tables are refused. Files of 256 MiB
-            and more in all, and Spark DataFrames, are loaded as by `bulk_import`.
+            ``https://`` address of Parquet, CSV, JSON (one object a line, or one array) or Excel files; a table of
+            another format, ``delta:PATH@12`` or ``iceberg:PATH@tag`` (or a branch, or a snapshot id), at its newest
+            version without ``@``, or as an object of deltalake or PyIceberg; or a list of any of these. CSV and JSON
+            may be compressed (``.gz``, ``.zst``, ``.bz2``). Folders named as in ``year=2013/`` give a column. Files of
+            folders and globs are left out if a name below the folder begins with ``.`` or ``_``; those in tables of
+            Delta, Iceberg, Hudi, Paimon and DuckLake are refused. Files of 256 MiB and more in all, and Spark
+            DataFrames, are loaded as by `bulk_import`.
         message
             The commit's message in history.
         job_id

@@ -17,6 +17,8 @@ NEEDED = {
     "aws": ("bucket", "object"),
     "charts": ("altair",),
     "excel": ("excel",),
+    "iceberg": ("iceberg",),
+    "delta": ("delta",),
     "demo": ("flights",),
 }
 """By extra: what needs it."""
@@ -39,7 +41,7 @@ def test_the_store_works_without_any_extra(said: dict[str, str]):
     needing = {name for names in NEEDED.values() for name in names}
     assert [text for name, text in said.items() if name not in needing and "Error" in text.partition(":")[0]] == []
     assert said["sql"].split() == ["n", "0", "6"]
-    assert 'pip install "sleeper-nb[spark,aws,charts,excel]"' in said["doctor"]
+    assert 'pip install "sleeper-nb[spark,aws,charts,excel,iceberg,delta]"' in said["doctor"]
 
 
 @pytest.mark.parametrize("extra", NEEDED)

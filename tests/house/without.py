@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 
@@ -54,6 +55,8 @@ def journeys(folder: str) -> dict[str, Callable[[], object]]:
         "object": lambda: table.ingest("s3://bucket/rows.parquet"),
         "altair": lambda: session.sql("SELECT v, k FROM t").plot("bar").altair,
         "excel": lambda: table.ingest(f"{folder}/rows.xlsx"),
+        "delta": lambda: table.ingest(f"delta:{folder}/lake"),
+        "iceberg": lambda: table.ingest(f"iceberg:{folder}/lake"),
         "flights": lambda: magic("demo"),
     }
 
@@ -63,6 +66,9 @@ def main() -> None:
     sys.meta_path[:] = [Hiding(each, set(packages)) for each in sys.meta_path]  # type: ignore[list-item]
     with open(f"{folder}/rows.xlsx", "wb") as file:  # noqa: PTH123
         file.write(b"PK\x03\x04")
+    for name in ("_delta_log/0.json", "metadata/v1.metadata.json"):
+        (path := Path(folder, "lake", name)).parent.mkdir(parents=True)
+        path.touch()
     said = {}
     for name, call in journeys(folder).items():
         try:

@@ -347,8 +347,10 @@ def test_folders_and_globs_in_tables_of_lake_formats_are_refused_by_name(
         (table / "p=1" / "a.parquet").unlink()
     inside = table if kind == "DuckLake" else table / "p=1"
     for named in (table, inside, tmp_path / "lake", tmp_path / "*", table / "**" / "*.parquet", inside / "*.parquet"):
-        with pytest.raises(InvalidInput, match=rf"lake/t is a {kind} table"):
+        with pytest.raises(InvalidInput, match=rf"lake/t is a {kind} table") as refused:
             find_files(named)
+        assert refused.value.hint is not None
+        assert (f"{kind.lower()}:{table}" in refused.value.hint) == (kind in {"Delta", "Iceberg"})
     alone = next(inside.glob("*.parquet"))
     assert [file.path for file in find_files(alone)] == [alone.name]
     key = alone.relative_to(tmp_path).as_posix()

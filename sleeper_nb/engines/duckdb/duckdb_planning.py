@@ -26,12 +26,14 @@ from sleeper_nb.engines.duckdb.interrupts import fetched
 from sleeper_nb.engines.duckdb.parsed_predicates import parse_where
 from sleeper_nb.engines.duckdb.relations import name_rows
 from sleeper_nb.engines.duckdb.syntax_tree import set_moment
+from sleeper_nb.model.schema import Field
 from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.read import join_rules
 from sleeper_nb.read.join_rules import Operator, Origin, ScanKeys
 from sleeper_nb.read.predicate import PushedPredicates
 from sleeper_nb.read.scan_plan import TableRows
-from sleeper_nb.sql.binding import Bound
+from sleeper_nb.sql.binding import Bound, BoundSource
+from sleeper_nb.sql.bound_lakes import LakeColumn
 from sleeper_nb.sql.parameters import with_duckdb_variables
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.variables import BoundVariable
@@ -64,9 +66,13 @@ class DuckDBPlanning:
 
     @cached_property
     def _stand_ins(self) -> dict[str, EmptyTable]:
+        fields: dict[str, Sequence[Field | LakeColumn]] = {
+            **{name: rows.state.schema.fields for name, rows in self.bound.tables.items()},
+            **{name: lake.fields for name, lake in self.bound.lakes.items()},
+        }
         return {
-            name: EmptyTable.of(at, rows.state.schema, self._mark, with_places=name in self.bound.with_places)
-            for at, (name, rows) in enumerate(self.bound.tables.items())
+            name: EmptyTable.of(at, each, self._mark, with_places=name in self.bound.with_places)
+            for at, (name, each) in enumerate(fields.items())
         }
 
     def pruned(self) -> tuple[Bound, str]:
@@ -79,7 +85,7 @@ class DuckDBPlanning:
         return dynamic.pruned(read, pushed, self.database, dry_run=self.dry_run)
 
     def _pushed(self) -> PushedPredicates:
-        if not self.bound.tables or not self.judged.has_conditions:
+        if not (self.bound.tables or self.bound.lakes) or not self.judged.has_conditions:
             return PushedPredicates({}, "the statement has no conditions")
         if why := self.judged.why_not_planned:
             return PushedPredicates({}, why)
@@ -136,9 +142,9 @@ class DuckDBPlanning:
                 name_rows(connection, f"{table}_rows", what.to_arrow().slice(0, 0))
                 fetched(connection, f"CREATE TEMP TABLE {table} AS FROM {table}_rows")
                 fetched(connection, f"CREATE TEMP VIEW {quoted_name(name)} AS FROM {table}")
-            elif isinstance(what.rows, TableRows):
+            elif name in self._stand_ins:
                 self._stand_ins[name].create(connection, name)
-            else:
+            elif isinstance(what, BoundSource) and not isinstance(what.rows, TableRows):
                 name_rows(connection, name, what.rows.columns())
 
     def _variable_table(self, name: str) -> str:

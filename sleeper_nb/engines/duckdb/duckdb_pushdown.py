@@ -22,7 +22,7 @@ from sleeper_nb.engines.duckdb.interrupts import fetched
 from sleeper_nb.engines.duckdb.relations import columns_of
 from sleeper_nb.engines.duckdb.syntax_tree import last_name, syntax_tree, time_functions, tree_nodes, unstable_function
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.read.predicate import (
     ALWAYS_TRUE,
@@ -37,6 +37,7 @@ from sleeper_nb.read.predicate import (
     starts_with,
 )
 from sleeper_nb.sql.binding import Bound
+from sleeper_nb.sql.bound_lakes import LakeColumn
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import Token, tokenize
 
@@ -57,28 +58,30 @@ _ROWS: Final = "rows of the scan"
 class EmptyTable:
     """The names of the empty table that stands in for a table: `table`, and its `columns`.
 
-    They are in the order of the schema; after them may follow those for the places of rows.
+    They are in the order of the fields; after them may follow those for the places of rows.
     """
 
     table: str
     columns: tuple[str, ...]
-    schema: Schema
+    fields: tuple[Field | LakeColumn, ...]
 
     @classmethod
-    def of(cls, number: int, schema: Schema, mark: str, *, with_places: bool = False) -> EmptyTable:
+    def of(
+        cls, number: int, fields: Sequence[Field | LakeColumn], mark: str, *, with_places: bool = False
+    ) -> EmptyTable:
         """Return the names of the stand-in with a number; each begins with `mark`."""
-        width = len(columns_of(schema, with_places=with_places))
-        return cls(f"{mark}{number}", tuple(f"{mark}{number}_{i}" for i in range(width)), schema)
+        width = len(columns_of(fields, with_places=with_places))
+        return cls(f"{mark}{number}", tuple(f"{mark}{number}_{i}" for i in range(width)), tuple(fields))
 
     @property
     def real_names(self) -> dict[str, str]:
         """The names of the table's own columns, by those of the stand-in; no place tells which keys are needed."""
-        return dict(zip(self.columns, self.schema.names, strict=False))
+        return dict(zip(self.columns, (each.name for each in self.fields), strict=False))
 
     def create(self, connection: duckdb.DuckDBPyConnection, name: str) -> None:
         """Create the empty table, and a view of it with the names of the real table and its columns."""
-        with_places = len(self.columns) > len(self.schema.names)
-        columns = list(zip(self.columns, columns_of(self.schema, with_places=with_places), strict=True))
+        with_places = len(self.columns) > len(self.fields)
+        columns = list(zip(self.columns, columns_of(self.fields, with_places=with_places), strict=True))
         typed = ", ".join(f"{own} {kind}" for own, (_, kind) in columns)
         fetched(connection, f"CREATE TEMP TABLE {self.table} ({typed})")
         renamed = ", ".join(f"{own} AS {quoted_name(real)}" for own, (real, _) in columns)
@@ -114,7 +117,7 @@ def predicate_of(connection: duckdb.DuckDBPyConnection, condition: str, schema: 
     A condition on the time at which it is evaluated is not planned: each read evaluates it again.
     """
     statement = Statement.of(f'SELECT * FROM "{_ROWS}" WHERE (\n{condition}\n)', dialect="duckdb")  # noqa: S608 - judged before
-    table = EmptyTable.of(0, schema, Bound(statement, {}, ()).unused_mark)
+    table = EmptyTable.of(0, schema.fields, Bound(statement, {}, ()).unused_mark)
     try:
         table.create(connection, _ROWS)
         nodes = tree_nodes(syntax_tree(connection, statement.text))

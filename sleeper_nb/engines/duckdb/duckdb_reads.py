@@ -117,6 +117,12 @@ class Query:
     def reads_files(self) -> bool:
         return bool(self.files or self.parameters)
 
+    def picked(self, columns: Sequence[str]) -> list[str] | None:
+        """Return which columns of a table it may read, at least one; None for all."""
+        if self.columns is None:
+            return None
+        return [name for name in columns if name.lower() in self.columns] or list(columns[:1])
+
     def reads_most_of(self, columns: Sequence[str]) -> bool:
         """Return whether it reads all rows of a table, and at least half of its columns."""
         if self.is_partial:
@@ -285,6 +291,9 @@ def _columns(nodes: Sequence[Mapping[str, Any]]) -> frozenset[str] | None:
     for node in nodes:
         if node.get("class") == "STAR" or node.get("type") == "SHOW_REF":  # the second is SUMMARIZE
             return None
+        if node.get("column_name_alias") or node.get("ref_type") == "NATURAL":  # names are by place, or not written
+            return None
+        names.update(map(str.lower, node.get("using_columns") or ()))
         if node.get("class") == "COLUMN_REF":
             parts = [str(name).lower() for name in node["column_names"]]
             if len(parts) == 1 and parts[0] in tables:  # a whole row as one value

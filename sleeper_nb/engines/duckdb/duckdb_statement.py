@@ -21,12 +21,14 @@ from sleeper_nb.engines.duckdb.duckdb_reads import JudgedStatement
 from sleeper_nb.engines.duckdb.interrupts import Cancelling, interruptible
 from sleeper_nb.engines.duckdb.syntax_tree import moment_of, set_moment
 from sleeper_nb.engines.engine import EngineName, EngineQuery
+from sleeper_nb.engines.local_files import check_lakes
 from sleeper_nb.engines.rows_to_load import LOADED_ROWS, RowsToLoad
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import Cancelled, SleeperError, StorageError
 from sleeper_nb.read.predicate import PushedPredicates
 from sleeper_nb.read.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound
+from sleeper_nb.sql.bound_lakes import BoundLake
 from sleeper_nb.sql.parameters import with_own_parameters
 from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.storage.paths import DATA, STATE_STORE, is_foreign
@@ -101,6 +103,7 @@ def planned(query: EngineQuery, database: Database, *, local_files: bool) -> Duc
     InvalidInput, NotFound
         When DuckDB cannot read the statement, or it does more than read.
     """
+    check_lakes(query.bound, local_files=local_files)
     parser = cache(database.connect_planning)
     judged = _judged(query.bound, parser, database)
     files = judged.files(database.connect, query.values, allowed=local_files)
@@ -151,6 +154,8 @@ def _name(connection: duckdb.DuckDBPyConnection, bound: Bound, judged: JudgedSta
             rows = relations.query(connection, judged.of(what.statement))
         elif isinstance(what, BoundVariable):
             rows = relations.of_variable(connection, what)
+        elif isinstance(what, BoundLake):
+            rows = relations.of_lake(connection, what, judged.of(bound.statement).picked(what.names))
         elif isinstance(what.rows, TableRows):
             is_whole = judged.of(bound.statement).reads_most_of(what.rows.state.schema.names)
             plan, with_places = what.rows.plan, what.with_places

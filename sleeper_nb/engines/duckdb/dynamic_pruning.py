@@ -39,7 +39,8 @@ from sleeper_nb.read.predicate import (
 )
 from sleeper_nb.read.scan_plan import ScanPlan, TableRows
 from sleeper_nb.report import counted
-from sleeper_nb.sql.binding import Bound, BoundSource
+from sleeper_nb.sql.binding import Bound, BoundRows, BoundSource
+from sleeper_nb.sql.bound_lakes import BoundLake
 from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.versions.leases import hold_versions
 
@@ -132,7 +133,7 @@ def _files(plan: ScanPlan) -> int:
 class _SmallInputs:
     """Finds the columns of small inputs: `inputs` by generated name."""
 
-    inputs: Mapping[str, BoundSource | BoundVariable]
+    inputs: Mapping[str, BoundRows]
     pushed: PushedPredicates
 
     def keys_of(self, scan: ScanKeys, schema: Schema, plan: ScanPlan) -> _KeysOfScan:
@@ -153,7 +154,7 @@ class _SmallInputs:
         if isinstance(what, BoundVariable):
             is_small = what.spark_frame is None and what.to_arrow().num_rows <= _SMALL_ROWS
             return _Source(name, what.to_arrow().column_names[column.column], what) if is_small else None
-        if not isinstance(what.rows, TableRows):
+        if isinstance(what, BoundLake) or not isinstance(what.rows, TableRows):
             return None
         plan = what.rows.plan
         is_small = _files(plan) * _FEWER_TIMES <= _files(large) and plan.bytes <= _SMALL_BYTES

@@ -29,7 +29,7 @@ from sleeper_nb.errors import RAISED, InvalidInput, SleeperError
 from sleeper_nb.maintain.system_tables import SystemRows
 from sleeper_nb.model.deletions import FILE_NUMBER, PLACES, POSITION
 from sleeper_nb.model.partitions import Region
-from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.sql_values import duckdb_type, quoted_name, quoted_text
 from sleeper_nb.read.live_rows import placed_files, placed_schema, positions_of
 from sleeper_nb.read.read_rows import check_contents, check_files, placed_rows, stream
@@ -40,6 +40,7 @@ from sleeper_nb.read.scan_plan import (
     only_with_deletions,
 )
 from sleeper_nb.sql.binding import BoundSource
+from sleeper_nb.sql.bound_lakes import BoundLake, LakeColumn
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.storage.filesystem import Storage
@@ -173,7 +174,7 @@ def _relation(
 ) -> duckdb.DuckDBPyRelation:
     if not is_native(plan):
         logger.debug("rows of snapshot %s are processed by our own reader, not by DuckDB", plan.snapshot_id)
-        return _with_uuids(_of_arrow(connection, _processed_stream(plan, storage)), plan.schema)
+        return _with_uuids(_of_arrow(connection, _processed_stream(plan, storage)), plan.schema.fields)
     _check(plan, storage, is_whole)
     parts, grouped = [], plan.by_region_and_deletions()
     for (region, has_deleted), files in grouped.items():
@@ -188,7 +189,7 @@ def _relation(
         rows = _union(parts)
         if tuple(rows.columns) != plan.schema.names:
             rows = rows.select(*map(column, plan.schema.names))
-        return _with_uuids(processed(rows, plan), plan.schema)
+        return _with_uuids(processed(rows, plan), plan.schema.fields)
 
 
 def _relation_with_places(
@@ -202,7 +203,7 @@ def _relation_with_places(
     if parts is None:
         placed = ArrowStream(placed_schema(plan.schema.arrow), lambda: placed_rows(files, plan.schema, storage))
         parts = [_of_arrow(connection, placed)]
-    return _with_uuids(_union(parts), plan.schema, PLACES.names)
+    return _with_uuids(_union(parts), plan.schema.fields, PLACES.names)
 
 
 def _check(plan: ScanPlan, storage: Storage, is_whole: bool) -> None:
@@ -287,30 +288,32 @@ def _number_of_file(numbers: Sequence[int]) -> str:
 
 
 @undisturbed()
-def _with_uuids(rows: duckdb.DuckDBPyRelation, schema: Schema, others: Iterable[str] = ()) -> duckdb.DuckDBPyRelation:
+def _with_uuids(
+    rows: duckdb.DuckDBPyRelation, fields: Sequence[Field | LakeColumn], others: Iterable[str] = ()
+) -> duckdb.DuckDBPyRelation:
     """Return rows with the texts of UUIDs as DuckDB's UUIDs, also inside other values; `others` are other columns."""
-    if not any(field.type.holds("uuid") for field in schema.fields):
+    if not any(field.type.holds("uuid") for field in fields):
         return rows
     return rows.select(
         *(
             column(each.name).cast(duckdb_type(each.type)).alias(each.name)
             if each.type.holds("uuid")
             else column(each.name)
-            for each in schema.fields
+            for each in fields
         ),
         *map(column, others),
     )
 
 
-def columns_of(schema: Schema, *, with_places: bool = False) -> list[tuple[str, str]]:
+def columns_of(fields: Iterable[Field | LakeColumn], *, with_places: bool = False) -> list[tuple[str, str]]:
     """Return the names and DuckDB's types of the columns of a table, and after them of `deletions.PLACES`."""
-    columns = [(each.name, duckdb_type(each.type)) for each in schema.fields]
+    columns = [(each.name, duckdb_type(each.type)) for each in fields]
     return [*columns, (FILE_NUMBER, "INTEGER"), (POSITION, "BIGINT")] if with_places else columns
 
 
 def _rowless(schema: Schema, *, with_places: bool = False) -> str:
     """Return the query of no row with the columns of a schema: SQL, as DuckDB imports pandas before it reads Arrow."""
-    columns = columns_of(schema, with_places=with_places)
+    columns = columns_of(schema.fields, with_places=with_places)
     typed = (f"CAST(NULL AS {kind}) AS {quoted_name(name)}" for name, kind in columns)
     return f"SELECT {', '.join(typed)} LIMIT 0"
 
@@ -392,6 +395,14 @@ def of_variable(connection: duckdb.DuckDBPyConnection, variable: BoundVariable) 
     except duckdb.Error as error:
         ours = explained(error)
         raise InvalidInput(f"{variable}: {ours.message}", hint="convert the column first, or leave it out") from error
+
+
+def of_lake(
+    connection: duckdb.DuckDBPyConnection, lake: BoundLake, columns: Sequence[str] | None
+) -> duckdb.DuckDBPyRelation:
+    """Return the rows of a table of another format, with some of its columns; each scan reads them again."""
+    rows = _of_arrow(connection, ArrowStream(lake.schema(columns), lambda: lake.batches(columns)))
+    return _with_uuids(rows, [each for each in lake.fields if columns is None or each.name in columns])
 
 
 def column(name: str) -> duckdb.Expression:

@@ -46,6 +46,7 @@ from sleeper_nb.read.scan_plan import (
     groups_of,
     only_with_deletions,
 )
+from sleeper_nb.sql.bound_lakes import BoundLake, LakeColumn
 from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.variables import BoundVariable
@@ -133,8 +134,8 @@ def schema_for_spark(schema: Schema) -> pa.Schema:
     return pa.schema([each.with_type(arrow_for_spark(each.type)) for each in schema.arrow])
 
 
-def columns_text(fields: Iterable[Field]) -> str:
-    return ", ".join(f"`{field.name}` {type_text(field.type)}" for field in fields)
+def columns_text(fields: Iterable[Field | LakeColumn]) -> str:
+    return ", ".join(f"{quoted_name(field.name, '`')} {type_text(field.type)}" for field in fields)
 
 
 def data_frame(made: KeptFrames, plan: ScanPlan, storage: Storage, *, with_places: bool = False) -> DataFrame:
@@ -392,6 +393,25 @@ def of_variable(spark: SparkSession, variable: BoundVariable) -> DataFrame:
     except (TypeError, ValueError) as error:  # PySpark's own errors are of these classes too
         problem = f"Spark cannot read {variable}: {first_line(error)}"
         raise InvalidInput(problem, hint="convert the column first, or run the statement on DuckDB") from error
+
+
+_MOST_TASKS: Final = 1000
+
+
+def of_lake(spark: SparkSession, lake: BoundLake) -> DataFrame:
+    """Return the rows of a table of another format, which Python tasks read, a part at a time."""
+    hand_over_keys(spark, [lake.table.storage])
+    parts, types = lake.parts(), lake.schema()
+    for_spark = pa.schema([each.with_type(arrow_for_spark(each.type)) for each in types])
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for rows in lake.batches_of(parts[number]):
+                    yield from pa.Table.from_batches([rows]).cast(for_spark).to_batches()
+
+    tasks = max(1, min(len(parts), _MOST_TASKS))
+    return spark.range(len(parts), numPartitions=tasks).toDF("number").mapInArrow(task, columns_text(lake.fields))
 
 
 def query(

@@ -21,13 +21,12 @@ from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.load.casts import JUDGED
 from sleeper_nb.load.conform import Conformed, Difference, RawColumns, compare, conform, grouped, no_place
-from sleeper_nb.load.file_formats import BATCH_ROWS, RowGroups, pieces_of, pieces_to_read
+from sleeper_nb.load.file_formats import BATCH_ROWS, Piece, StoredSource, pieces_of, pieces_to_read
 from sleeper_nb.load.ingest import plan_of_counts, rows_by_leaf
 from sleeper_nb.load.load_options import EXACT, Matching
 from sleeper_nb.load.load_report import IngestPlan
 from sleeper_nb.load.row_checks import JudgedRows, OpenedChecks, RowCheck, opened_checks
 from sleeper_nb.load.sorted_runs import packed
-from sleeper_nb.load.source_files import SourceFile
 from sleeper_nb.load.sources import IngestSource, InMemory, is_spark, read_source
 from sleeper_nb.load.split import KeySample, some_of
 from sleeper_nb.model.partitions import PartitionTree
@@ -52,7 +51,7 @@ def frame_of(
     """Return the rows of all sources; a DataFrame of Spark may have other types than the schema's."""
     if is_spark(sources):
         return spark_frame(sources)
-    files = [source for source in sources if isinstance(source, SourceFile)]
+    files = [source for source in sources if not isinstance(source, InMemory)]
     # Spark reads nanoseconds as whole numbers, and refuses string views: conform first, as in process.
     frames = [
         of_arrow(spark, read_source(source, schema, matching).table(schema))
@@ -128,7 +127,7 @@ def cast_frame(frame: DataFrame, schema: Schema, matching: Matching = EXACT) -> 
 
 
 def _by_tasks(
-    spark: SparkSession, files: Sequence[SourceFile], schema: Schema, matching: Matching
+    spark: SparkSession, files: Sequence[StoredSource], schema: Schema, matching: Matching
 ) -> Iterator[DataFrame]:
     """Yield a frame of the conformed rows of files, read by Python tasks; nothing when there is no file."""
     pieces, for_spark = pieces_of_files(files), schema_for_spark(schema)
@@ -142,15 +141,15 @@ def _by_tasks(
     yield numbers_of(spark, pieces).mapInArrow(task, columns_text(schema.fields))
 
 
-FilePiece: TypeAlias = tuple[SourceFile, RowGroups | None]
-"""A file, and the row groups of it that a task reads; None for the whole file."""
+FilePiece: TypeAlias = tuple[StoredSource, Piece]
+"""A file or lake table, and what a task reads of it."""
 
 
-def pieces_of_files(files: Sequence[SourceFile], most_bytes: int = _TASK_BYTES) -> list[FilePiece]:
+def pieces_of_files(files: Sequence[StoredSource], most_bytes: int = _TASK_BYTES) -> list[FilePiece]:
     """Return what each task reads."""
 
-    def pieces(file: SourceFile) -> list[FilePiece]:
-        return [(file, row_groups) for row_groups in pieces_to_read(file, most_bytes)]
+    def pieces(file: StoredSource) -> list[FilePiece]:
+        return [(file, piece) for piece in pieces_to_read(file, most_bytes)]
 
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
         return [piece for found in pool.map(pieces, files) for piece in found]
@@ -167,8 +166,8 @@ def rows_of_pieces(
     """Yield the rows of the pieces whose numbers a task gets."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            file, row_groups = pieces[number]
-            yield from pieces_of(file, schema, row_groups, matching)
+            file, piece = pieces[number]
+            yield from pieces_of(file, schema, piece, matching)
 
 
 _LOOKED_AT = pa.schema(
@@ -254,7 +253,7 @@ def sample_keys(
     Each task keeps a share of the sample that is the same for all, and the driver weighs the shares by their rows.
     """
     keys_only, most = Schema(schema.row_keys), max(_LEAST_SHARE, size // 8)
-    reached = [source.storage for source in sources if isinstance(source, SourceFile)]
+    reached = [source.storage for source in sources if not isinstance(source, InMemory)]
 
     def action(spark: SparkSession) -> list[tuple[int, pa.Table]]:
         hand_over_keys(spark, reached)

@@ -51,7 +51,6 @@ from sleeper_nb.load.ingest import IngestSettings
 from sleeper_nb.load.load_options import Matching
 from sleeper_nb.load.row_checks import NOT_JUDGED
 from sleeper_nb.load.sorted_runs import ALL_MERGED, RunFiles, most_runs
-from sleeper_nb.load.source_files import SourceFile
 from sleeper_nb.load.sources import IngestSource, InMemory, bytes_of, is_spark, read_source
 from sleeper_nb.maintain.compact import JobRunner, ignore_start, run_job
 from sleeper_nb.maintain.compaction_plan import CompactionJob
@@ -102,7 +101,7 @@ class SparkWriter:
     def write(self, run_id: str, schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
         """Write all rows to files whose names begin with an id, and yield the references to them."""
         sources, reached = self._sources, [self._storage]
-        reached += [source.storage for source in sources if isinstance(source, SourceFile)]
+        reached += [source.storage for source in sources if not isinstance(source, InMemory)]
         checks = tuple(check.picklable() for check in self._load.row_checks(schema))
         rate, may_leave_runs = _Rate(self._engine.clock), self._may_leave_runs()
         new_tasks = partial(BulkTasks, self._storage, schema, tree, self._settings, run_id, checks)
@@ -211,7 +210,7 @@ class _SortedRows:
     @property
     def groups(self) -> int:
         """How many groups of tasks there are: one for all files, and one for each source in memory or of Spark."""
-        return len({0 if isinstance(source, SourceFile) else id(source) for source in self.sources})
+        return len({id(source) if isinstance(source, InMemory) else 0 for source in self.sources})
 
     def frame(self, piece_bytes: int, step: _FirstStep, ddl: str, at_once: int = MOST_TASKS) -> DataFrame:
         """Return what a step makes of all rows.
@@ -233,7 +232,7 @@ class _SortedRows:
                 yield from step(rows, sorted_rows)
 
             return _in_tasks(frame, at_once).mapInArrow(of_frame, ddl)
-        pieces = pieces_of_files([source for source in self.sources if isinstance(source, SourceFile)], piece_bytes)
+        pieces = pieces_of_files([each for each in self.sources if not isinstance(each, InMemory)], piece_bytes)
 
         def of_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from step(rows_of_pieces(batches, pieces, schema, matching), sorted_rows)

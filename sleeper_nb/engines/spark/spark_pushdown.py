@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS, type_text
 from sleeper_nb.engines.spark.gateway import java_class, java_context, java_session, query_execution, session_state
 from sleeper_nb.model.deletions import FILE_NUMBER, PLACES, POSITION
-from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.schema import Field
 from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.read.predicate import (
     ALWAYS_TRUE,
@@ -35,6 +35,7 @@ from sleeper_nb.read.predicate import (
     comparison_of,
     starts_with,
 )
+from sleeper_nb.sql.bound_lakes import LakeColumn
 from sleeper_nb.sql.statement import Statement
 
 if TYPE_CHECKING:
@@ -92,12 +93,15 @@ class EmptyFrame:
     types: tuple[str, ...]
 
     @classmethod
-    def of(cls, number: int, schema: Schema, mark: str, *, with_places: bool = False) -> EmptyFrame:
+    def of(
+        cls, number: int, fields: Iterable[Field | LakeColumn], mark: str, *, with_places: bool = False
+    ) -> EmptyFrame:
         """Return the stand-in with a number for a table; its own names begin with `mark`.
 
-        With `with_places`, the columns `deletions.PLACES` follow those of the schema.
+        With `with_places`, the columns `deletions.PLACES` follow those of the table.
         """
-        names, types = list(schema.names), [type_text(field.type) for field in schema.fields]
+        columns = list(fields)
+        names, types = [field.name for field in columns], [type_text(field.type) for field in columns]
         if with_places:
             names, types = [*names, FILE_NUMBER, POSITION], [*types, "int", "bigint"]
         return cls._made(number, mark, names, types)

@@ -23,6 +23,7 @@ import pyarrow as pa
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.dynamic_pruning import dynamic_pruning_of, large_tables
 from sleeper_nb.engines.engine import EngineName, EngineQuery
+from sleeper_nb.engines.local_files import check_lakes
 from sleeper_nb.engines.spark import frames
 from sleeper_nb.engines.spark.frame_joins import joined_keys_in
 from sleeper_nb.engines.spark.gateway import frame_of_plan, java_class, query_execution
@@ -35,6 +36,7 @@ from sleeper_nb.model.schema import is_utf8
 from sleeper_nb.read.predicate import PushedPredicates
 from sleeper_nb.read.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound
+from sleeper_nb.sql.bound_lakes import BoundLake
 from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
 from sleeper_nb.sql.references import lists_columns
 from sleeper_nb.sql.variables import BoundVariable
@@ -77,7 +79,11 @@ class SparkStatement:
         bound = self.query.bound
         mark, found = bound.unused_mark, dict[str, EmptyFrame]()
         for name, rows in bound.tables.items():
-            found[name] = EmptyFrame.of(len(found), rows.state.schema, mark, with_places=name in bound.with_places)
+            found[name] = EmptyFrame.of(
+                len(found), rows.state.schema.fields, mark, with_places=name in bound.with_places
+            )
+        for name, lake in bound.lakes.items():
+            found[name] = EmptyFrame.of(len(found), lake.fields, mark)
         for name, what in bound.by_name.items():
             if isinstance(what, BoundVariable) and what.spark_frame is None:
                 try:
@@ -91,12 +97,13 @@ class SparkStatement:
     def rows(self) -> tuple[Bound, str, DataFrame]:
         """Return the statement without what its plan excludes, which keys were read first, and its rows."""
         bound = self.query.bound
+        check_lakes(bound, local_files=self.local_files)
         for statement in bound.statements:
             check_reads(self.kept.spark, statement, local_files=self.local_files)
         why = self.query.why_whole or why_not_planned(bound.statements)
         if not why and is_command(bound.statement):  # which may change something, such as a variable, each time
             why = "the statement is a command of Spark"
-        if not bound.tables or why:
+        if not (bound.tables or bound.lakes) or why:
             read = bound.pruned(PushedPredicates({}, why)) if bound.tables else bound
             return read, "", self._frame(read)
         stand_ins = self._stand_ins.items()
@@ -149,6 +156,8 @@ class SparkStatement:
                 named[name] = instead[name]
             elif isinstance(what, BoundVariable):
                 named[name] = frames.of_variable(spark, what)
+            elif isinstance(what, BoundLake):
+                named[name] = frames.of_lake(spark, what)
             elif isinstance(what.rows, TableRows):
                 rows = frames.data_frame(self.kept, what.rows.plan, what.storage, with_places=what.with_places)
                 is_listed = lists_columns(bound.statement, name)

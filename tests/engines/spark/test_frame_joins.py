@@ -32,7 +32,7 @@ def spark(spark_engine: Any) -> SparkSession:
 
 def keys(spark: SparkSession, statement: str) -> set[tuple[str, ...]]:
     """Return, for each scan of the large table, its keys and whose values they have."""
-    stand_ins = {name: EmptyFrame.of(at, SCHEMA, "__none_") for at, name in enumerate(("big", "few"))}
+    stand_ins = {name: EmptyFrame.of(at, SCHEMA.fields, "__none_") for at, name in enumerate(("big", "few"))}
     stand_ins["df"] = EmptyFrame.like(2, spark.createDataFrame(OTHER), "__none_")
     empty = {name: each.frame(spark) for name, each in stand_ins.items()}
     rows = frames.query(KeptFrames(spark), Statement.of(statement, dialect="spark"), empty)
