@@ -235,7 +235,8 @@ def kept_versions(store: StateStore, now: datetime, forgotten: Collection[int] =
     return {
         "retained snapshots": versions_kept(snapshots, (), (), now, forgotten),
         "savepoints": versions_kept((), savepoints, (), now),
-        "readers": versions_kept((), (), leases, now),
+        "published versions": versions_kept((), (), [each for each in leases if each.is_published], now),
+        "readers": versions_kept((), (), [each for each in leases if not each.is_published], now),
     }
 
 

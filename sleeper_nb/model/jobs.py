@@ -21,7 +21,11 @@ ENDED = frozenset({"FINISHED", "FAILED", "CANCELLED"})
 KEPT_TIME = timedelta(days=7)
 KEPT_JOBS = 5000
 """How long, and how many of, a table's job records are kept; ids that must not be reused are kept for ever."""
+PUBLISHED = "published as Iceberg"
+"""The purpose of the leases that keep the files of published versions."""
 MOST_ID = 500
+PUBLISHED = "published as Iceberg"
+"""The purpose of the leases of published versions: other engines may read their files at any time."""
 _MOST_REASON = 300
 
 
@@ -165,7 +169,7 @@ class Lease:
     since, until
         When it began, and when it ends unless its reader renews it, UTC.
     purpose
-        The kind of read: ``scan``, ``sql``, ``export``, ``stream``, ``rollback``.
+        The kind of read: ``scan``, ``sql``, ``export``, ``stream``, ``rollback``; or `PUBLISHED`.
     author
         Who holds the lease.
     """
@@ -180,6 +184,11 @@ class Lease:
     def has_ended(self, now: datetime) -> bool:
         """Return whether the lease has ended."""
         return self.until <= now
+
+    @property
+    def is_published(self) -> bool:
+        """Whether no reader of this package holds it: the version is published for other engines."""
+        return self.purpose == PUBLISHED
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,7 @@ IMPORT_TASK_BYTES = "sleeper.table.bulk.import.task.memory.bytes"
 IMPORT_MERGE = "sleeper.table.bulk.import.merge"
 SPLITTING_THRESHOLD = "sleeper.table.partition.splitting.threshold"
 STATISTICS = "sleeper.table.statistics.columns"
+ICEBERG, ICEBERG_TIME = "sleeper.table.iceberg", "sleeper.table.iceberg.time-retained"
 EXPECT, EXPECT_ACTION = "sleeper.table.expect", "sleeper.table.expect.action"
 INGEST_STRATEGY = "sleeper.table.ingest.file.writing.strategy"
 ONE_FILE_PER_LEAF, ONE_REFERENCE_PER_LEAF = "one_file_per_leaf", "one_reference_per_leaf"
@@ -214,6 +215,12 @@ PROPERTIES: dict[str, Property] = {
         Property(RETAINED_MIN, "10", _whole(1), _COUNT, "this many of the newest snapshots are always kept"),
         Property(RETAINED_MAX, "2147483647", _whole(1), f"{_COUNT}, at least {RETAINED_MIN}",
                  "at most this many snapshots are kept"),
+        Property(ICEBERG, "off", _one_of("off", "savepoints", "commits"), "off, savepoints or commits",
+                 "which versions are published as Iceberg metadata, for other engines: none by itself, each savepoint, "
+                 "or each savepoint and what each commit makes current"),
+        Property(ICEBERG_TIME, "7 d", parse_duration, DURATION,
+                 "how long other engines can read a published version after a newer one was published; those of "
+                 "savepoints stay"),
         Property(FILTERS, "", parse_filters, "ageOff(field,milliseconds), several separated by commas",
                  "which rows queries and compactions drop"),
         Property(ITERATOR, "", _line, "an entry point's name, or package.module:function",

@@ -29,6 +29,7 @@ _GROUPS = (
     ("compaction", ("sleeper.table.compaction.",)),
     ("processing of rows", ("sleeper.table.filters", "sleeper.table.iterator.", "sleeper.table.aggregations")),
     ("versions and garbage", ("snapshot.", "savepoint.", "sleeper.table.gc.")),
+    ("other engines", ("sleeper.table.iceberg",)),
 )
 _OTHERS = "definition"
 DEFAULTS_NOTE = (
