@@ -183,7 +183,7 @@ class Moving:
     def _linked(self, reference: FileReference) -> FileReference:
         address, storage = reference.filename, self.store.storage
         if address not in self.names:
-            self.names[address] = paths.data_file(self.folder, self.store.clock.new_id())
+            self.names[address] = paths.moved_file(self.folder, self.store.clock.new_id())
             storage.take(address, self.names[address])
             self.checksums[address] = file_checksum(storage, self.names[address])
             if storage.stamped(self.names[address]) != (reference.bytes, reference.checksum):

@@ -13,17 +13,42 @@ A crash at any step leaves the older metadata as they were; the next publication
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import timedelta
+import contextlib
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any, Final
+from uuid import UUID
 
+from sleeper_nb.clock import Retry
+from sleeper_nb.errors import ConflictError, InvalidInput, OutcomeUnknown, StorageError
+from sleeper_nb.model.jobs import Lease
 from sleeper_nb.model.processing import DataProcessing
-from sleeper_nb.report import Grid, Report, counted, notes_line
+from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.state import TableState
+from sleeper_nb.publish import metadata_folder as folder
+from sleeper_nb.publish.data_entries import Address, check_address
+from sleeper_nb.publish.iceberg_schema import FieldIds, promotes, schema_json, sort_fields, type_json, unreadable
+from sleeper_nb.publish.kept_versions import PREPARING, KeptVersions, add_lease, lease_ends, settle_leases
+from sleeper_nb.publish.manifests import Publication, check_installed
+from sleeper_nb.publish.table_metadata import PublishedSnapshot, TableMetadata
+from sleeper_nb.publish.version_files import Types, VersionFiles, old_manifests
+from sleeper_nb.report import Grid, Report, notes_line
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage import paths
+from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.versions.resolve import Resolved
+
+logger = logging.getLogger(__name__)
 
 SUPERSEDED_TIME = timedelta(days=7)
 """How long the files of a published version stay after a newer one was published."""
+_TRIES: Final = Retry(max_attempts=10)
+_FEW: Final = 4
+_EVERY: Final = 32
+"""With more published versions than a few, so many publications are between two that delete what is left over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +133,248 @@ class PublishReport(Report):
 
 
 def publish(store: StateStore, table: str, version: Resolved, settings: PublishSettings) -> PublishReport:
-    """Publish a version.
+    """Publish a version; or find that readers have it already.
 
-    `InvalidInput` when a reader would get wrong rows of it; the hint says what cures that. `ConflictError` when another
-    engine has written into the metadata since, and no `force`.
+    `InvalidInput` when a reader would get wrong rows of it; the hint says what cures that. `ConfirmationNeeded` when
+    another engine has written into the metadata since, and no `force`. `NotFound` when the version is no longer kept.
     """
-    raise NotImplementedError(counted(1, table), store, version, settings)
+    check_installed()
+    check_address(Address(store.storage.root).text)
+    lease = add_lease(store, version.snapshot_id, store.clock.now() + PREPARING, settings.author)
+    try:
+        return _Publishing(store, table, version, settings, lease).run()
+    finally:
+        store.catalog.release_lease(store.table_id, lease)  # unless it has become that of the published version
+
+
+class _Publishing:
+    """One publication of one version."""
+
+    def __init__(
+        self, store: StateStore, table: str, version: Resolved, settings: PublishSettings, lease: Lease
+    ) -> None:
+        self._store, self._table, self._settings, self._lease = store, table, settings, lease
+        self._number, self._committed = version.snapshot_id, version.version.committed
+        self._state = store.load(version.version)
+        self._storage, self._address = store.storage, Address(store.storage.root).text
+
+    def run(self) -> PublishReport:
+        if not self._settings.processing.is_nothing:
+            raise InvalidInput(f"rows of table {self._table!r} go through {self._settings.processing}", hint="later")
+        for attempt in range(_TRIES.max_attempts):
+            found = folder.find(self._storage)
+            found.check_unchanged(self._table, force=self._settings.force)
+            report = self._try(found)
+            if report is not None:
+                return report
+            logger.info("table %s: another publisher was first; trying again", self._store.table_id)
+            _TRIES.wait(self._store.clock, attempt)
+        raise ConflictError(f"other publishers of table {self._table!r} won every try", hint="publish it again")
+
+    def _try(self, found: folder.Found) -> PublishReport | None:
+        """Publish after what was found; return None when another publisher was first."""
+        now, store = self._store.clock.now(), self._store
+        before = found.metadata if found.metadata is not None and found.metadata.address == self._address else None
+        ends = {} if before is None else lease_ends(store)
+        there = {each.id: ends[each.id] for each in (before.snapshots if before else ()) if each.id in ends}
+        ids = self._ids(before)
+        schema = schema_json(self._state.schema, self._state.schema_id, ids)
+        there, left_out = self._readable(before, there, schema)
+        kept = KeptVersions.of(
+            there, self._number, store.catalog.savepoints(store.table_id), now, self._settings.retained
+        )
+        written: list[str] = []
+        with self._undone(written):
+            made = self._metadata(before, kept, ids, schema, now, written)
+            is_nothing = before is not None and made == replace(before, updated=made.updated)
+            number = found.number
+            if not is_nothing or found.is_foreign:
+                store.catalog.renew_lease(store.table_id, self._lease, kept.ends[self._number])
+                number += 1
+                publication = store.clock.new_id()
+                content = made.to_json(folder.name_of(number), publication)
+                if not folder.create(self._storage, number, content, publication):
+                    discard(self._storage, written)
+                    return None
+                written.clear()
+        if folder.hinted(self._storage) != number:
+            folder.point_to(self._storage, number)
+        settle_leases(store, kept, before.numbers if before else (), self._settings.author)
+        self._clean(made, found, number)
+        warnings = (*left_out, *_warnings(self._state))
+        return self._report(made, number, warnings, is_nothing=is_nothing and not found.is_foreign)
+
+    @contextlib.contextmanager
+    def _undone(self, written: Sequence[str]) -> Iterator[None]:
+        """Delete what was written when a block fails before anything names it."""
+        try:
+            yield
+        except OutcomeUnknown:
+            raise
+        except BaseException:
+            discard(self._storage, written)
+            raise
+
+    def _ids(self, before: TableMetadata | None) -> FieldIds:
+        """Return the field ids of all columns that live files may have."""
+        ids = FieldIds() if before is None else before.ids
+        for schema in (*self._older_schemas, self._state.schema):
+            ids = ids.with_schema(schema)
+        return ids
+
+    @cached_property
+    def _older_schemas(self) -> tuple[Schema, ...]:
+        """The schemas with which files of the version may have been written, besides its own."""
+        if not self._state.schema.is_altered:
+            return ()
+        numbers = sorted(
+            number for file in self._storage.list(paths.SCHEMAS)
+            if (number := paths.schema_id(file.path)) is not None and number < self._state.schema_id
+        )  # fmt: skip
+        return tuple(map(self._store.schema, numbers))
+
+    def _readable(
+        self, before: TableMetadata | None, there: Mapping[int, datetime], schema: Mapping[str, Any]
+    ) -> tuple[dict[int, datetime], list[str]]:
+        """Return the published versions that readers can tell from this one, and what is said of the others.
+
+        Readers take bounds of all versions for values of the current type of a column.
+        """
+        stay, said = dict(there), list[str]()
+        for snapshot in () if before is None else before.snapshots:
+            number = snapshot.id
+            if before is None or number not in there:
+                continue
+            other = before.schema(snapshot.schema_id)
+            strange = unreadable(other, schema) if number < self._number else unreadable(schema, other)
+            if strange is None:
+                continue
+            name, old, new = strange
+            if number > self._number:
+                raise InvalidInput(
+                    f"column {name!r} of snapshot {self._number} is {_text(old)}, and {_text(new)} in snapshot "
+                    f"{number}, which is published: other engines cannot read both",
+                    hint=("publish a version with the new type, or take the others away: ", folder.UNPUBLISH),
+                )
+            del stay[number]
+            said.append(f"snapshot {number} is no longer published: its column {name!r} is {_text(old)}")
+        return stay, said
+
+    def _metadata(
+        self,
+        before: TableMetadata | None,
+        kept: KeptVersions,
+        ids: FieldIds,
+        schema: Mapping[str, Any],
+        now: datetime,
+        written: list[str],
+    ) -> TableMetadata:
+        """Return the metadata with this version, whose files are written if it is new."""
+        old = before or TableMetadata(uuid=str(UUID(self._store.clock.new_id())), address=self._address, updated=now)
+        base = old.with_only({*kept.ends})
+        order, orders = _order(base.orders, sort_fields(self._state.schema, ids))
+        schemas = base.schemas
+        if schema not in schemas:
+            schemas = (*(each for each in schemas if each["schema-id"] != schema["schema-id"]), schema)
+        snapshots, sequence = base.snapshots, base.sequence
+        if base.snapshot(self._number) is None:
+            sequence += 1
+            made = self._snapshot(old, base, Publication(self._number, sequence, schema), ids, order, now, written)
+            snapshots = (*snapshots, made)
+        result = replace(
+            base, ids=ids, schemas=schemas, orders=orders, snapshots=snapshots, sequence=sequence, updated=now,
+            tags=kept.tags, main=kept.main,
+        )  # fmt: skip
+        return result.with_log()
+
+    def _snapshot(
+        self,
+        old: TableMetadata,
+        base: TableMetadata,
+        publication: Publication,
+        ids: FieldIds,
+        order: int,
+        now: datetime,
+        written: list[str],
+    ) -> PublishedSnapshot:
+        source = old.nearest(self._number)
+        parent = max((each.id for each in base.snapshots if each.id < self._number), default=None)
+        widened = self._widened(ids, publication.schema)
+        is_same = source is not None and _same_types(old.schema(source.schema_id), publication.schema, widened, ids)
+        files = VersionFiles(
+            self._table, self._state, self._storage, publication, Types(ids, widened, not is_same, order),
+            self._store.clock.new_id(), old_manifests(folder.Named(self._storage, old), source), written,
+        )  # fmt: skip
+        described = files.write(parent)
+        is_append = described.only_adds and (source.id if source else None) == parent
+        return PublishedSnapshot(
+            self._number, parent, publication.sequence, self._committed, now, publication.schema["schema-id"],
+            described.manifest_list, "append" if is_append else "overwrite", described.totals,
+        )  # fmt: skip
+
+    def _widened(self, ids: FieldIds, schema: Mapping[str, Any]) -> list[Field]:
+        """Return the fields that had a type which Iceberg cannot read as the current one."""
+        found = {}
+        current = {each.column: each for each in self._state.schema.fields}
+        kinds = {each["id"]: each["type"] for each in schema["fields"]}
+        for each in (each for older in self._older_schemas for each in older.fields if each.column in current):
+            path = (each.column,)
+            if not promotes(type_json(path, each.type, ids), kinds[ids.ids[path]]):
+                found[each.column] = current[each.column]
+        return list(found.values())
+
+    def _clean(self, metadata: TableMetadata, found: folder.Found, number: int) -> None:
+        """Delete what no metadata name, now and then: to find that out takes a read for each published version."""
+        if len(metadata.snapshots) > _FEW and number % _EVERY:
+            return
+        named = folder.Named(self._storage, metadata).files()
+        named |= {paths.VERSION_HINT, paths.table_metadata(number)}
+        newer = {each.path for each in found.files if (paths.table_metadata_number(each.path) or 0) > number}
+        folder.delete_unnamed(self._storage, found.files, named | newer, self._store.clock.now())
+
+    def _report(
+        self, metadata: TableMetadata, number: int, warnings: tuple[str, ...], *, is_nothing: bool
+    ) -> PublishReport:
+        snapshot = metadata.snapshot(self._number)
+        assert snapshot is not None  # noqa: S101 - it was just published
+        data_files, delete_files, _, _ = snapshot.totals
+        return PublishReport(
+            table=self._table, snapshot_id=self._number, address=self._address,
+            metadata=paths.table_metadata(number), main=metadata.main or self._number, tags=metadata.tags,
+            data_files=data_files, delete_files=delete_files, rows=snapshot.rows, warnings=warnings,
+            is_nothing=is_nothing,
+        )  # fmt: skip
+
+
+def discard(storage: Storage, written: Iterable[str]) -> None:
+    """Delete files that nothing names; one that cannot be deleted now is deleted by a later publication."""
+    for path in written:
+        with contextlib.suppress(StorageError):
+            storage.delete(path)
+
+
+def _order(
+    known: tuple[Mapping[str, Any], ...], fields: Sequence[Mapping[str, Any]]
+) -> tuple[int, tuple[Mapping[str, Any], ...]]:
+    """Return the id of an order of rows, and all orders, the newest last."""
+    same = next((each for each in known if each["fields"] == fields), None)
+    if same is not None:
+        return same["order-id"], known
+    return len(known) + 1, (*known, {"order-id": len(known) + 1, "fields": fields})
+
+
+def _same_types(old: Mapping[str, Any], new: Mapping[str, Any], fields: Sequence[Field], ids: FieldIds) -> bool:
+    """Return whether some fields have the same types in two schemas."""
+    kinds = [{each["id"]: each["type"] for each in schema["fields"]} for schema in (old, new)]
+    return all(len({str(known.get(ids.ids[(field.column,)])) for known in kinds}) == 1 for field in fields)
+
+
+def _text(kind: Any) -> str:
+    return kind if isinstance(kind, str) else str(kind["type"])
+
+
+def _warnings(state: TableState) -> tuple[str, ...]:
+    times = [field.name for field in state.schema.fields if field.type.holds("time")]
+    if not times:
+        return ()
+    return (f"Spark cannot open the table: {', '.join(times)} is a time, which Spark does not have",)

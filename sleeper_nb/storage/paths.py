@@ -11,6 +11,13 @@
     <warehouse>/<instance>/<table-id>/statestore/log/<12-digit snapshot>-<uuid>-log.jsonl
     <warehouse>/<instance>/<table-id>/savepoint/savepoint-<id>
     <warehouse>/<instance>/<table-id>/schema/schema-<id>
+    <warehouse>/<instance>/<table-id>/metadata/v<number>.metadata.json
+    <warehouse>/<instance>/<table-id>/metadata/version-hint.text
+    <warehouse>/<instance>/<table-id>/metadata/snap-<snapshot>-<uuid>.avro
+    <warehouse>/<instance>/<table-id>/metadata/<uuid>-m<number>.avro
+    <warehouse>/<instance>/<table-id>/metadata/<what is deleted>-<uuid>-deletes.parquet
+
+The files in ``metadata`` describe published versions to other engines, in the layout of Apache Iceberg.
 
 If a table's properties set ``sleeper.table.data.path``, its folder is below that path instead.
 
@@ -31,6 +38,8 @@ DATA = "data"
 STATE_STORE = "statestore"
 SAVEPOINTS = "savepoint"
 SCHEMAS = "schema"
+PUBLISHED = "metadata"
+VERSION_HINT = f"{PUBLISHED}/version-hint.text"
 FOLDERS = (
     DATA,
     STATE_STORE,
@@ -42,6 +51,9 @@ FOLDERS = (
 )
 """The folders in a table's folder, except those in ``data``."""
 _DATA_FILE = re.compile(rf"{DATA}/partition_[^/]+/[^/]+\.parquet")
+_MOVED = "moved-"
+_TABLE_METADATA = re.compile(rf"{PUBLISHED}/v(\d+)\.metadata\.json", re.ASCII)
+_DELETES = re.compile(rf"{PUBLISHED}/([0-9a-f]+)-[^/]+-deletes\.parquet")
 _SCHEMA = re.compile(rf"{SCHEMAS}/schema-(\d+)")
 _SAVEPOINT = re.compile(rf"{SAVEPOINTS}/savepoint-(\d+)", re.ASCII)
 
@@ -53,6 +65,15 @@ def data_file(partition_id: str, name: str) -> str:
 
 def is_data_file(path: str) -> bool:
     return _DATA_FILE.fullmatch(path) is not None
+
+
+def moved_file(partition_id: str, name: str) -> str:
+    """Return the path of a data file that another program wrote, and that was moved into the table's folder."""
+    return data_file(partition_id, f"{_MOVED}{name}")
+
+
+def is_moved(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(_MOVED)
 
 
 def is_foreign(path: str) -> bool:
@@ -108,3 +129,33 @@ def schema_id(path: str) -> int | None:
 def table_properties(table_id: str) -> str:
     """Return the path of a table's properties, relative to the instance's folder."""
     return f"{TABLES}/table-{table_id}.properties"
+
+
+def table_metadata(number: int) -> str:
+    """Return the path of the metadata of what is published."""
+    return f"{PUBLISHED}/v{number}.metadata.json"
+
+
+def table_metadata_number(path: str) -> int | None:
+    """Return the number of the published metadata at a path; None for any other path."""
+    match = _TABLE_METADATA.fullmatch(path)
+    return int(match[1]) if match else None
+
+
+def manifest_list(snapshot_id: int, name: str) -> str:
+    return f"{PUBLISHED}/snap-{snapshot_id}-{name}.avro"
+
+
+def manifest(name: str, number: int) -> str:
+    return f"{PUBLISHED}/{name}-m{number}.avro"
+
+
+def position_deletes(key: str, name: str) -> str:
+    """Return the path of deleted positions, for other engines; `key` says which."""
+    return f"{PUBLISHED}/{key}-{name}-deletes.parquet"
+
+
+def position_deletes_key(path: str) -> str | None:
+    """Return which positions are deleted in the file at a path; None for any other path."""
+    match = _DELETES.fullmatch(path)
+    return match[1] if match else None

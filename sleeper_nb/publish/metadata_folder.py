@@ -1,0 +1,191 @@
+"""The folder ``metadata`` of a published table: find the newest metadata, write the next, and delete what is left over.
+
+Section "File System Tables" of the Iceberg specification: ``v<N>.metadata.json`` describes the table, and
+``version-hint.text`` has the number of the current one. Some readers look for greater numbers, too.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sleeper_nb.errors import Action, ConfirmationNeeded, NotFound, StorageError
+from sleeper_nb.publish.manifests import DELETES, ManifestFile, entries_in, manifests_in
+from sleeper_nb.publish.table_metadata import OUR_SNAPSHOT, OWN_NAME, PUBLICATION, TableMetadata
+from sleeper_nb.report import counted
+from sleeper_nb.storage import paths
+from sleeper_nb.storage.filesystem import Storage, StoredFile
+
+logger = logging.getLogger(__name__)
+
+GRACE = timedelta(hours=1)
+"""How long files stay that no metadata name: another publisher may name them soon, or a reader has just begun."""
+UNPUBLISH = Action("unpublish T", "table.unpublish()")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is in the folder.
+
+    Parameters
+    ----------
+    number
+        The greatest number of any metadata; 0 for none.
+    own
+        The number of the newest metadata that a publication of ours wrote; 0 for none.
+    metadata
+        These metadata.
+    hidden
+        The numbers of snapshots that only another engine's newer metadata have.
+    files
+        All files of the folder.
+    """
+
+    number: int
+    own: int
+    metadata: TableMetadata | None
+    hidden: tuple[int, ...]
+    files: tuple[StoredFile, ...]
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another engine has written the newest metadata."""
+        return self.number > self.own
+
+    def check_unchanged(self, table: str, *, force: bool) -> None:
+        """Raise `ConfirmationNeeded` when a publication would hide what another engine has written."""
+        if not self.is_foreign or force:
+            return
+        what = counted(len(self.hidden), "snapshot") + "".join(f" {each}" for each in self.hidden[:3])
+        lost = f", with {what}, which would be hidden" if self.hidden else ", which would be hidden"
+        raise ConfirmationNeeded(
+            f"another program has written {paths.table_metadata(self.number)} of table {table!r}{lost}",
+            hint=(Action("--force", "force=True"), " hides it and deletes no file"),
+        )
+
+
+def find(storage: Storage) -> Found:
+    """Return what is in the folder.
+
+    `StorageError` when the newest metadata cannot be read.
+    """
+    files = storage.list(paths.PUBLISHED)
+    numbers = sorted(filter(None, map(paths.table_metadata_number, (each.path for each in files))), reverse=True)
+    hidden: dict[int, None] = {}
+    for number in numbers:
+        body = read_body(storage, number)
+        if is_ours(body, number):
+            metadata = parsed(storage, body, number)
+            return Found(numbers[0], number, metadata, tuple(hidden), files)
+        hidden |= dict.fromkeys(_snapshots_of_others(body))
+    return Found(numbers[0] if numbers else 0, 0, None, tuple(hidden), files)
+
+
+def read_body(storage: Storage, number: int) -> Mapping[str, Any]:
+    content = storage.read(paths.table_metadata(number))
+    try:
+        body = json.loads(content)
+    except ValueError as error:
+        raise _unreadable(storage, number) from error
+    if not isinstance(body, dict):
+        raise _unreadable(storage, number)
+    return body
+
+
+def _unreadable(storage: Storage, number: int) -> StorageError:
+    what = f"{storage.locate(paths.table_metadata(number))} is not metadata of a published table"
+    return StorageError(what, hint=("take it away, and publish again: ", UNPUBLISH))
+
+
+def is_ours(body: Mapping[str, Any], number: int) -> bool:
+    """Return whether a publication of ours wrote metadata: other engines copy our properties into files of theirs."""
+    properties = body.get("properties")
+    return isinstance(properties, dict) and properties.get(OWN_NAME) == name_of(number)
+
+
+def name_of(number: int) -> str:
+    return paths.table_metadata(number).rpartition("/")[2]
+
+
+def parsed(storage: Storage, body: Mapping[str, Any], number: int) -> TableMetadata:
+    try:
+        return TableMetadata.of(body)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _unreadable(storage, number) from error
+
+
+def _snapshots_of_others(body: Mapping[str, Any]) -> Iterator[int]:
+    snapshots = body.get("snapshots")
+    for each in snapshots if isinstance(snapshots, list) else ():
+        if isinstance(each, dict) and OUR_SNAPSHOT not in each.get("summary", {}):
+            yield each.get("snapshot-id", 0)
+
+
+def hinted(storage: Storage) -> int | None:
+    """Return the number that readers are told; None when there is none, or not of ours."""
+    try:
+        text = storage.read(paths.VERSION_HINT)
+    except NotFound:
+        return None
+    return int(text) if text.strip().isdigit() else None
+
+
+def create(storage: Storage, number: int, content: bytes, publication: str) -> bool:
+    """Create the metadata of a number; return whether this publication did, also where the answer to it was lost."""
+    if storage.write_new(paths.table_metadata(number), content):
+        return True
+    properties = read_body(storage, number).get("properties", {})
+    return bool(properties.get(PUBLICATION) == publication)
+
+
+def point_to(storage: Storage, number: int) -> None:
+    """Tell readers the number of the newest metadata: this one, or what another publisher has made meanwhile."""
+    while True:
+        storage.write(paths.VERSION_HINT, str(number).encode())
+        if not storage.has(paths.table_metadata(number + 1)):
+            return
+        number += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The files that some metadata name, below the table's folder."""
+
+    storage: Storage
+    metadata: TableMetadata
+
+    def path(self, address: str) -> str:
+        return address.removeprefix(f"{self.metadata.address}/")
+
+    def manifests(self, address: str) -> list[ManifestFile]:
+        """Return the manifests in a list."""
+        return manifests_in(self.storage.read(self.path(address)), address)
+
+    def files(self) -> set[str]:
+        """Return the paths of manifest lists, manifests and deletes of all snapshots."""
+        found, seen = set[str](), set[str]()
+        for snapshot in self.metadata.snapshots:
+            found.add(self.path(snapshot.manifest_list))
+            for manifest in self.manifests(snapshot.manifest_list):
+                if manifest.address in seen:
+                    continue
+                seen.add(manifest.address)
+                found.add(self.path(manifest.address))
+                if manifest.content == DELETES:
+                    content = self.storage.read(self.path(manifest.address))
+                    found |= {self.path(each.address) for each in entries_in(manifest, content)}
+        return found
+
+
+def delete_unnamed(storage: Storage, files: Collection[StoredFile], named: Collection[str], now: datetime) -> int:
+    """Delete the files of the folder that nothing names and that are older than `GRACE`; return how many."""
+    old = [each.path for each in files if each.path not in named and now - each.modified > GRACE]
+    for path in old:
+        storage.delete(path)
+    if old:
+        logger.info("%s: deleted %d metadata files of publications that are superseded", storage.root, len(old))
+    return len(old)
