@@ -3,8 +3,9 @@
 1. A new schema is written under an unused id.
 2. One commit makes every file unused, and sets the new partition tree and schema. So the table is never without
    partitions, and readers of older versions continue.
-3. The older snapshots are forgotten. Savepoints are kept, with the files of their versions.
-4. Garbage collection deletes, after its delay, the files that no savepoint and no reader keeps.
+3. What was published for other engines is taken away.
+4. The older snapshots are forgotten. Savepoints are kept, with the files of their versions.
+5. Garbage collection deletes, after its delay, the files that no savepoint and no reader keeps.
 
 A crash leaves the table as it was, or empty; running it again completes it.
 """
@@ -26,6 +27,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import ClearTable
+from sleeper_nb.publish.published import unpublish
 from sleeper_nb.report import CONFIRM, Bytes, Grid, Report, cell_text, counted, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
 
@@ -79,6 +81,8 @@ class ReinitialiseReport(Report):
         Whether the table gets the schema of its properties file.
     dry_run
         Whether this is a plan.
+    unpublished
+        How many versions other engines could read; they are taken away.
     again
         How to do what was planned: the whole line, where a command made the plan.
     instance
@@ -96,6 +100,7 @@ class ReinitialiseReport(Report):
     partitions_after: int
     new_schema: bool
     dry_run: bool
+    unpublished: int = 0
     again: str = "--force"
     instance: str = ""
     prefix: str = ""
@@ -107,14 +112,16 @@ class ReinitialiseReport(Report):
 
     def grid(self) -> Grid:
         """Return what is deleted and what is kept."""
-        rows: tuple[tuple[object, ...], ...] = (
+        rows: list[tuple[object, ...]] = [
             ("rows", cell_text(self.rows)),
             ("data files", f"{self.files:,}, {Bytes(self.bytes)}"),
             ("older snapshots", self._fate_of_snapshots),
             ("leaf partitions", f"{self.partitions_before:,}, then {self.partitions_after:,}"),
             ("schema", "the new one of the properties file" if self.new_schema else "stays"),
             ("savepoints", f"{', '.join(self.savepoints)}: stay, and can be read" if self.savepoints else "none"),
-        )
+        ]
+        if self.unpublished:
+            rows.append(("published versions", f"{self.unpublished:,}: other engines can no longer read them"))
         instance = f" of instance {self.instance}" if self.instance else ""
         title = f"{'would delete' if self.dry_run else 'deleted'} all contents of table {self.table}{instance}"
         if self.dry_run:
@@ -122,7 +129,7 @@ class ReinitialiseReport(Report):
         else:
             footer = "garbage collection deletes the files after its delay"
             footer += "; delete the savepoints to free the others" if self.savepoints else ""
-        return Grid(("", ""), rows, title, footer)
+        return Grid(("", ""), tuple(rows), title, footer)
 
     @property
     def _fate_of_snapshots(self) -> str:
@@ -144,7 +151,8 @@ def reinitialise(
     kept = retained(store.catalog, store.table_id)
     state = store.load(kept.current)
     fresh.change(store, state, state.schema_id + 1).validate(state)
-    plan = _plan(name, fresh, state, kept)
+    is_published = {each.snapshot_id for each in store.catalog.leases(store.table_id) if each.is_published}
+    plan = replace(_plan(name, fresh, state, kept), unpublished=len(is_published))
     if dry_run:
         return plan
     if not force:
@@ -156,6 +164,8 @@ def reinitialise(
         raise ConfirmationNeeded(message, hint=CONFIRM, plan=plan)
     cleared, snapshot = _clear(store, fresh, state, author)
     current = cleared.snapshot_id if snapshot is None else snapshot.id
+    if is_published:
+        unpublish(store)  # its columns and types may be others now
     older = [each.id for each in store.catalog.snapshots(store.table_id) if each.id < current]
     try:
         store.catalog.expire_snapshots(store.table_id, older, store.clock.now())
@@ -175,7 +185,7 @@ def reinitialise(
         len(older),
         len(saved),
     )
-    return replace(done, snapshot=snapshot, snapshots=len(older), dry_run=False)
+    return replace(done, snapshot=snapshot, snapshots=len(older), unpublished=len(is_published), dry_run=False)
 
 
 def _clear(

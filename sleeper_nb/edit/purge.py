@@ -16,7 +16,9 @@ retained version has a file with such a row after a purge, in steps:
 4. Garbage is collected without the usual delay, from storage too. Only the lease of a reader keeps files; they are
    reported, and the next run deletes them.
 5. If a rollback brought such a file back meanwhile, all of it is done again.
-6. What may quote a key or a value goes: the reasons of jobs, copies of metadata in this machine's cache, and what the
+6. What is published for other engines goes before the files do, as its metadata has least and greatest keys of files,
+   and its leases keep files of versions that expired. The clean version can be published again.
+7. What may quote a key or a value goes: the reasons of jobs, copies of metadata in this machine's cache, and what the
    catalog's own file still has of rows that it deleted. Texts that have a value of the condition (`quoted_values`), and
    files of rows that loads kept back, are named: they are the user's, or part of what stays.
 
@@ -56,6 +58,7 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.savepoints import RetainedVersions, Savepoint, savepoint_label
 from sleeper_nb.model.snapshots import EPOCH, Snapshot
 from sleeper_nb.model.state import TableState
+from sleeper_nb.publish.published import unpublish
 from sleeper_nb.read.job_tracking import forget_reasons
 from sleeper_nb.report import Bytes, Grid, TableReport, cell_text, counted, duration_text, notes_line, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -112,6 +115,10 @@ class PurgeReport(TableReport):
         The files of rows that loads kept back, by the messages of versions and the records of jobs; not searched.
     log_kept
         Whether another session prevented that the catalog's log, which has deleted rows, was cut.
+    unpublished
+        The versions that other engines could read: all that was published goes, when any file goes.
+    note
+        Why the clean version could not be published again; empty when it was, or no property asks for it.
     dry_run
         Whether nothing was changed.
     again
@@ -136,6 +143,8 @@ class PurgeReport(TableReport):
     linked: tuple[str, ...] = ()
     reasons: int = 0
     log_kept: bool = False
+    unpublished: tuple[int, ...] = ()
+    note: str = ""
     again: str = ""
     prefix: str = ""
 
@@ -162,7 +171,7 @@ class PurgeReport(TableReport):
     @property
     def needs_confirmation(self) -> bool:
         """Whether more goes than rows of the current version."""
-        return bool(self.expired or self.savepoints or self.change.is_about_all_rows)
+        return bool(self.expired or self.savepoints or self.unpublished or self.change.is_about_all_rows)
 
     def cells(self) -> tuple[tuple[str, ...], tuple[tuple[object, ...], ...]]:
         """Return one row with the counts."""
@@ -183,6 +192,9 @@ class PurgeReport(TableReport):
         files_in = f"; files with such rows are in {', '.join(number_ranges(self.holding))}" if rest else ""
         yield "snapshots", len(self.expired), numbers + files_in
         yield "savepoints", len(self.savepoints), ", ".join(map(savepoint_label, self.savepoints))
+        if self.unpublished:
+            copies = "other engines may have copies of their metadata"
+            yield "published versions", len(self.unpublished), f"{', '.join(number_ranges(self.unpublished))}: {copies}"
         unread = f", {self.unread:,} of them not searched" if self.unread else ""
         yield "data files", len(self.data_files), f"{Bytes(self.bytes)}{unread}"
         if self.metadata_files is not None:
@@ -217,7 +229,7 @@ class PurgeReport(TableReport):
             log = "other sessions keep deleted rows in the catalog's write-ahead log"
             again = notes_line(again, f"{log}: repeat the purge when they are closed")
         clean = f"from snapshot {self.clean} on, no version has a file with such a row"
-        return notes_line(clean, again, strays, duration_text(self.change.seconds))
+        return notes_line(clean, again, strays, self.note, duration_text(self.change.seconds))
 
 
 def _reader_text(lease: Lease) -> str:
@@ -324,6 +336,8 @@ class _Found:
     ----------
     state, kept, leases
         The current state, the versions that are kept, and what readers hold.
+    published
+        The versions that are published for other engines.
     files
         The data files that kept versions use and that have rows to purge, or cannot be searched.
     unread
@@ -335,6 +349,12 @@ class _Found:
     leases: tuple[Lease, ...]
     files: frozenset[str]
     unread: frozenset[str]
+    published: tuple[int, ...] = ()
+
+    @property
+    def unpublished(self) -> tuple[int, ...]:
+        """The published versions that go: all, when a file goes."""
+        return self.published if self.files or self.unread else ()
 
     @property
     def holders(self) -> Holders:
@@ -423,6 +443,7 @@ class PurgeOfRows:
             strays=self._strays(found.state, listed),
             quoting=self._quoting(RetainedVersions(tuple(staying), tuple(saved)), found.state),
             quarantined=self._quarantined(found.kept),
+            unpublished=found.unpublished,
             dry_run=True,
         )
 
@@ -471,6 +492,8 @@ class PurgeOfRows:
         clean = change.since if change.snapshot is None else change.snapshot.id
         found = self._at_one_moment(lambda kept, state: self._searched(kept, state, clean))
         gone = found.holders
+        if found.unpublished:
+            unpublish(store)
         is_back = bool(gone.holding) and gone.holding[-1] >= clean  # what others restored has to be deleted first
         garbage = NO_GARBAGE
         if not is_back:
@@ -499,6 +522,7 @@ class PurgeOfRows:
             strays=self._strays(state, listed),
             quoting=self._quoting(self._kept(), state),
             quarantined=self._quarantined(found.kept),
+            unpublished=found.unpublished,
             dry_run=False,
         )
 
@@ -536,6 +560,8 @@ class PurgeOfRows:
     def _searched(self, kept: RetainedVersions, state: TableState, clean: int | None) -> _Found:
         """Search the files of all versions that are kept: those from before a clean one, and not in it."""
         leases = self._leases()
+        held = self._store.catalog.leases(self._store.table_id)
+        published = tuple(sorted({each.snapshot_id for each in held if each.is_published}))
         files: set[str] = set()
         unread: set[str] = set()
         references = state.files.table_without_statistics
@@ -556,14 +582,17 @@ class PurgeOfRows:
                 continue
             files |= {*self.search(state, searched)}
         unneeded = unseen.filter(pc.is_valid(unseen["removed_snapshot"]))["filename"].to_pylist()
-        return _Found(state, kept, leases, frozenset(files | unread), frozenset(unread.union(unneeded)))
+        gone = frozenset(unread.union(unneeded))
+        return _Found(state, kept, leases, frozenset(files | unread), gone, published)
 
     def _kept(self) -> RetainedVersions:
         return retained(self._store.catalog, self._store.table_id)
 
     def _leases(self) -> tuple[Lease, ...]:
+        """Return the leases of readers; those of published versions are released by the purge."""
         now = self._store.clock.now()
-        return tuple(each for each in self._store.catalog.leases(self._store.table_id) if not each.has_ended(now))
+        leases = self._store.catalog.leases(self._store.table_id)
+        return tuple(each for each in leases if not (each.has_ended(now) or each.is_published))
 
     def _linked(self, names: Collection[str]) -> tuple[str, ...]:
         """Return the links, with their targets, through which data files or metadata, which has keys, are reached."""
@@ -623,4 +652,5 @@ def _joined(reports: list[PurgeReport], seconds: float) -> PurgeReport:
         bytes=sum(each.bytes for each in reports),
         metadata_files=sum(each.metadata_files or 0 for each in reports),
         quarantined=tuple(dict.fromkeys(each for report in reports for each in report.quarantined)),
+        unpublished=tuple(sorted({each for report in reports for each in report.unpublished})),
     )
