@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from sleeper_nb.maintain.status import InstanceStatus, TableStatus
     from sleeper_nb.maintain.sweep_orphans import OrphanReport
     from sleeper_nb.model.property_guide import PropertyValue
+    from sleeper_nb.publish.publish import PublishReport
+    from sleeper_nb.publish.published import UnpublishReport
     from sleeper_nb.query import ENGINES, EngineChoice, EngineName, QueryResult
     from sleeper_nb.query.cost import QueryCost
     from sleeper_nb.read.column_profile import ColumnProfile
@@ -59,6 +61,8 @@ _HOMES = {
     "maintain.status": "InstanceStatus TableStatus",
     "maintain.sweep_orphans": "OrphanReport",
     "model.property_guide": "PropertyValue",
+    "publish.publish": "PublishReport",
+    "publish.published": "UnpublishReport",
     "query": "ENGINES EngineChoice EngineName QueryResult",
     "query.cost": "QueryCost",
     "read.column_profile": "ColumnProfile",
@@ -100,6 +104,7 @@ __all__ = [
     "MaintenanceReport",
     "OrphanReport",
     "PropertyValue",
+    "PublishReport",
     "PurgeReport",
     "QueryCost",
     "QueryResult",
@@ -109,6 +114,7 @@ __all__ = [
     "SplitPointsEstimate",
     "SplitReport",
     "TableStatus",
+    "UnpublishReport",
     "Which",
 ]
 

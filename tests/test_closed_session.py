@@ -54,6 +54,8 @@ KEPT: dict[str, Callable[[sl.Table], Any]] = {
     "statistics": lambda t: t.inspect.query("SELECT * FROM files"),
     "spark": lambda t: t.scan().to_spark(),
     "ingest": lambda t: t.ingest([{"city": "rome", "n": 1}]),
+    "publish": lambda t: t.publish(),
+    "unpublish": lambda t: t.unpublish(),
 }
 
 

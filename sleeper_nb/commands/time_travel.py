@@ -1,4 +1,4 @@
-"""`history`, `show`, `diff`, `rollback`, `timeline` and savepoints: the versions of a table."""
+"""`history`, `diff`, `rollback`, `timeline`, savepoints and `publish`: the versions of a table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sleeper_nb.display.listings import Pictured
     from sleeper_nb.model.savepoints import Savepoint
     from sleeper_nb.model.snapshots import Snapshot
-    from sleeper_nb.public_types import Diff, RollbackReport, SavepointDeletion
+    from sleeper_nb.public_types import Diff, PublishReport, RollbackReport, SavepointDeletion, UnpublishReport
     from sleeper_nb.report import Listing
     from sleeper_nb.table import Table
 
@@ -208,6 +208,29 @@ def rollback(context: Context, arguments: Namespace) -> RollbackReport:
         hint = (rollback_to, ", or a savepoint's name; ", listing, " lists them")
         raise InvalidInput("rollback needs a version", hint=hint)
     return table.rollback(reference, dry_run=arguments.dry_run, message=arguments.message)
+
+
+@command(
+    "publish",
+    "let other engines read a version: Iceberg metadata beside the files, no row is copied",
+    VERSION,
+    flag("--force", "hide versions that another engine has written there meanwhile"),
+    examples=("publish trips", "publish trips@before-fix"),
+    words=("iceberg", "share", "external"),
+)
+def publish(context: Context, arguments: Namespace) -> PublishReport:
+    table, reference = context.table_and_version(arguments.table, None)
+    return table.publish(reference, force=arguments.force)
+
+
+@command(
+    "unpublish",
+    "take the published versions away from other engines; rows and versions stay",
+    TABLE,
+    examples=("unpublish trips",),
+)
+def unpublish(context: Context, arguments: Namespace) -> UnpublishReport:
+    return context.table(arguments.table).unpublish()
 
 
 @command(

@@ -92,6 +92,7 @@ _METHODS = {
     "maintain": "maintain()",
     "expire": "maintenance.expire(dry_run=False)",
     "collect-garbage": "maintenance.collect_garbage(dry_run=False)",
+    "publish": "publish()",
 }
 
 
@@ -142,6 +143,8 @@ class TableStatus(Report):
         Whether maintenance may change the table.
     notes
         Settings in the properties file that are not in effect, and whether the file was changed by hand.
+    published
+        What other engines can read, and how old it is; empty when nothing is published, nor should be.
     """
 
     table: str
@@ -168,6 +171,7 @@ class TableStatus(Report):
     notes: tuple[str, ...] = ()
     claimed: tuple[FileClaim, ...] = ()
     overdue: tuple[Advice, ...] = ()
+    published: str = ""
 
     def grid(self) -> Grid:
         """Return a row for each fact, then what to do next."""
@@ -185,6 +189,8 @@ class TableStatus(Report):
             ("compaction jobs", claims_text(self.claimed) or "0 running"),
             ("out of use", waiting),
         ]
+        if self.published:
+            rows.append(("published", self.published))
         if not self.online:
             rows.insert(0, ("online", "no: maintenance is refused"))
         rows += [("properties", note) for note in self.notes]

@@ -30,6 +30,8 @@ from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.publish import metadata_folder as folder
 from sleeper_nb.publish.data_entries import Address, check_address
+from sleeper_nb.publish.engine_lines import engine_lines
+from sleeper_nb.publish.final_rows import check_final
 from sleeper_nb.publish.iceberg_schema import FieldIds, promotes, schema_json, sort_fields, type_json, unreadable
 from sleeper_nb.publish.kept_versions import PREPARING, KeptVersions, add_lease, lease_ends, settle_leases
 from sleeper_nb.publish.manifests import Publication, check_installed
@@ -126,6 +128,7 @@ class PublishReport(Report):
             ("data files", self.data_files),
             ("delete files", self.delete_files),
             *(("tag", f"{name} (snapshot {number})") for name, number in self.tags.items()),
+            *engine_lines(self.address, self.snapshot_id, is_main=self.snapshot_id == self.main, tags=self.tags),
         ]
         title = f"{self.table}: snapshot {self.snapshot_id} is published"
         before = "it was published before; nothing was written" if self.is_nothing else ""
@@ -159,8 +162,7 @@ class _Publishing:
         self._storage, self._address = store.storage, Address(store.storage.root).text
 
     def run(self) -> PublishReport:
-        if not self._settings.processing.is_nothing:
-            raise InvalidInput(f"rows of table {self._table!r} go through {self._settings.processing}", hint="later")
+        check_final(self._state, self._settings.processing, self._storage, self._table)
         for attempt in range(_TRIES.max_attempts):
             found = folder.find(self._storage)
             found.check_unchanged(self._table, force=self._settings.force)
@@ -201,7 +203,7 @@ class _Publishing:
             folder.point_to(self._storage, number)
         settle_leases(store, kept, before.numbers if before else (), self._settings.author)
         self._clean(made, found, number)
-        warnings = (*left_out, *_warnings(self._state))
+        warnings = (*left_out, *_warnings(self._state, self._settings.processing))
         return self._report(made, number, warnings, is_nothing=is_nothing and not found.is_foreign)
 
     @contextlib.contextmanager
@@ -373,8 +375,10 @@ def _text(kind: Any) -> str:
     return kind if isinstance(kind, str) else str(kind["type"])
 
 
-def _warnings(state: TableState) -> tuple[str, ...]:
+def _warnings(state: TableState, processing: DataProcessing) -> Iterator[str]:
     times = [field.name for field in state.schema.fields if field.type.holds("time")]
-    if not times:
-        return ()
-    return (f"Spark cannot open the table: {', '.join(times)} is a time, which Spark does not have",)
+    if times:
+        yield f"Spark cannot open the table: {', '.join(times)} is a time, which Spark does not have"
+    if processing.filters:
+        filters = ", ".join(map(str, processing.filters))
+        yield f"other engines still read the rows that {filters} drops from now on, until you publish again"

@@ -16,6 +16,7 @@ from sleeper_nb.admin.alter import SchemaCommit
 from sleeper_nb.admin.create_plan import CreatePlan, SplitPointsEstimate
 from sleeper_nb.admin.property_files import check_changes
 from sleeper_nb.catalog.catalog_base import TABLE_ID_DIGITS
+from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.engines.frames_to_load import first_rows, schema_of_frame
 from sleeper_nb.errors import (
     Action,
@@ -68,6 +69,7 @@ from sleeper_nb.model.load_hints import for_new_table
 from sleeper_nb.model.partitions import PartitionTree, even_tree
 from sleeper_nb.model.properties import (
     DATA_PATH,
+    ICEBERG,
     SPLITS_BASE64,
     SPLITS_FILE,
     STATE_STORE,
@@ -86,6 +88,7 @@ from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table.configuring import check_fit
 from sleeper_nb.table.load_work import LoadWork
+from sleeper_nb.table.publishing import publish_after
 
 logger = logging.getLogger(__name__)
 
@@ -320,6 +323,12 @@ def create_table(tables: TableOpener, request: TableRequest) -> tuple[HintParts,
     settings, new_tree = planned(tables, request, request.schema)
     _target(tables, request, request.schema, settings).publish(tree or new_tree, (), None)
     return ()
+
+
+def publish_new(table: OpenTable) -> None:
+    """Publish the version that a table begins with, if its properties ask for each commit."""
+    if table.properties[ICEBERG] == "commits":
+        publish_after(table, table.store.head())
 
 
 def plan_table(tables: TableOpener, request: TableRequest) -> CreatePlan:

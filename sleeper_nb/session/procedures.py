@@ -138,6 +138,8 @@ PROCEDURES: Final = (
     Procedure("savepoints", "savepoints", ("table", "with_bytes"), "list the savepoints"),
     Procedure("rollback", "rollback", ("table", "version", "timestamp", "message"), "restore an older version",
               "dry_run"),
+    Procedure("publish", "publish", ("table", "version"), "let other engines read a version"),
+    Procedure("unpublish", "unpublish", ("table",), "take the published versions away from other engines"),
     Procedure("history", "history", ("table", "limit"), "list the snapshots"),
     Procedure("compact", "maintenance.compact", ("table", "strategy", "engine", "partition"), "merge files", "dry_run"),
     Procedure("split", "maintenance.split", ("table", "at", "key", "partition", "threshold"),

@@ -259,6 +259,7 @@ class Session:
             values that no field can hold.
         """
         from sleeper_nb.session import creating
+        from sleeper_nb.table import Table
 
         arguments: creating.TableArguments = {
             **options,
@@ -286,7 +287,10 @@ class Session:
                 raise
         if existing is not None:
             self._components.progress.finish(f"table {name} exists already; nothing was created or loaded")
-        table = self.table(name)
+        opened = self._tables.named(name)
+        if existing is None:
+            creating.publish_new(opened)
+        table = Table(opened)
         table.notes = notes
         return table
 

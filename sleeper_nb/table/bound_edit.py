@@ -47,12 +47,13 @@ from sleeper_nb.progress import finishing
 from sleeper_nb.query.inserted_rows import inserted_rows
 from sleeper_nb.query.queries import Queries
 from sleeper_nb.read import job_tracking
-from sleeper_nb.report import counted
+from sleeper_nb.report import counted, notes_line
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.sql.expressions import literals_in, names_in
 from sleeper_nb.sql.found_rows import SOURCE_ROW, source_rows
 from sleeper_nb.sql.statement import SqlText
 from sleeper_nb.table.edit_finder import EditFinder
+from sleeper_nb.table.publishing import publisher
 from sleeper_nb.table.searched_version import SearchedVersion
 from sleeper_nb.versions.leases import ReadGuard
 from sleeper_nb.versions.periodic_savepoints import save_after
@@ -265,12 +266,12 @@ class BoundEdit:
             if not dry_run:
                 rows.check_links()
             if not dry_run and force:
-                return rows.run(message=message, author=table.components.author)
+                return self._purged(rows, message)
             plan = rows.plan()
             if dry_run:
                 return plan
             if not plan.needs_confirmation:
-                return rows.run(message=message, author=table.components.author)
+                return self._purged(rows, message)
         raise ConfirmationNeeded(
             f"this deletes {counted(plan.deleted, 'row')} of table {table.name!r} for good, with "
             f"{counted(len(plan.expired), 'snapshot')} and {counted(len(plan.savepoints), 'savepoint')}",
@@ -282,6 +283,10 @@ class BoundEdit:
             ),
             plan=plan,
         )
+
+    def _purged(self, rows: PurgeOfRows, message: str | None) -> PurgeReport:
+        report = rows.run(message=message, author=self.table.components.author)
+        return replace(report, note=publisher(self.table).catch_up_after()) if report.unpublished else report
 
     @property
     def _purge(self) -> PurgeOfRows:
@@ -328,4 +333,6 @@ class BoundEdit:
         if report.snapshot is None or report.note:
             return report
         interval, author = self.table.properties[SAVEPOINT_INTERVAL], self.table.components.author
-        return replace(report, note=save_after(self.table.store, report.snapshot, interval, author).note)
+        saved = save_after(self.table.store, report.snapshot, interval, author)
+        note = publisher(self.table).after(report.snapshot, saved.savepoint)
+        return replace(report, note=notes_line(saved.note, note))

@@ -43,6 +43,8 @@ from sleeper_nb.model.snapshots import (
     parse_version,
 )
 from sleeper_nb.progress import finishing
+from sleeper_nb.publish.publish import PublishReport
+from sleeper_nb.publish.published import UnpublishReport, unpublish
 from sleeper_nb.query import EngineName
 from sleeper_nb.read.column_profile import ColumnProfile
 from sleeper_nb.read.export import ExportReport
@@ -52,6 +54,7 @@ from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table import configuring, loading, version_history
 from sleeper_nb.table.edit_methods import EditMethods, MergeBuilder
 from sleeper_nb.table.folder_watch import DEFAULT_EVERY, FolderWatch, WatchedFolder, WatchReport
+from sleeper_nb.table.publishing import publish_after, publisher
 from sleeper_nb.table.table_inspect import TableInspect
 from sleeper_nb.table.table_maintenance import Maintenance, maintain
 from sleeper_nb.table_at import TableAt, current_version, version_of
@@ -246,9 +249,11 @@ class Table(Report):
             return present
         author = self._opened.components.author
         if snapshot is None:
-            return save_current(self._store, name=name, message=message, author=author)
-        saved = self.at(snapshot).resolved
-        return create_savepoint(self._store, saved, name=name, message=message, author=author)
+            made = save_current(self._store, name=name, message=message, author=author)
+        else:
+            made = create_savepoint(self._store, self.at(snapshot).resolved, name=name, message=message, author=author)
+        publish_after(self._opened, saved=made)
+        return made
 
     @checked
     def delete_savepoint(
@@ -312,7 +317,45 @@ class Table(Report):
                 "no version to roll back to", hint=(Action(f"history {self.name}", "table.history()"), " lists them")
             )
         target, author = self.at(reference).resolved, self._opened.components.author
-        return roll_back(self._store, target, dry_run=dry_run, author=author, message=message)
+        report = roll_back(self._store, target, dry_run=dry_run, author=author, message=message)
+        publish_after(self._opened, report.snapshot)
+        return report
+
+    @checked
+    def publish(self, version: int | str | VersionReference | None = None, *, force: bool = False) -> PublishReport:
+        """Publish a version as Iceberg metadata: other engines read it by the table's address, and no row is copied.
+
+        The newest published version is what they read unless they are given another; each published savepoint is a tag
+        of its name. Expiry and garbage collection keep the files of published versions: of one that a newer one has
+        superseded for the time of the property ``sleeper.table.iceberg.time-retained``, of a savepoint until it is
+        deleted. The property ``sleeper.table.iceberg`` publishes each savepoint, or each commit, by itself.
+
+        Parameters
+        ----------
+        version
+            What can follow ``@``: ``12``, ``"snapshot.12"``, a savepoint's name, or ``"savepoint.3"``; the current
+            version when None.
+        force
+            Hide the versions that another engine has written into the same metadata meanwhile.
+
+        Returns
+        -------
+        What was published, with a line for each engine that reads it.
+
+        Raises
+        ------
+        InvalidInput
+            When other engines would read wrong rows; the hint says what cures that.
+        ConfirmationNeeded
+            When another engine has written into the metadata, and no `force`. Nothing is changed then.
+        NotInstalled
+            When a package of the extra ``iceberg`` is missing.
+        """
+        return publisher(self._opened).publish(self.at(version).resolved, force=force)
+
+    def unpublish(self) -> UnpublishReport:
+        """Take all published versions away: the metadata for other engines is deleted, and their files are released."""
+        return unpublish(self._store)
 
     @checked
     def changes(
@@ -929,7 +972,9 @@ class Table(Report):
         changes += [SetComment(name, text) for name, text in (comments or {}).items()]
         changes += [] if comment is None else [SetComment(None, comment)]
         changes += [] if unique_keys is None else [SetUniqueKeys(unique_keys)]
-        return configuring.alter(self._opened, changes, dry_run=dry_run, message=message)
+        report = configuring.alter(self._opened, changes, dry_run=dry_run, message=message)
+        publish_after(self._opened, report.snapshot)
+        return report
 
     # Maintain the table.
 

@@ -67,9 +67,11 @@ class TableInspect(Inspect):
         """Return the table's state, what is due, and what to do next. Nothing is changed, and Spark is not started."""
         from sleeper_nb.maintain.status import Housekeeping, table_status
         from sleeper_nb.table.configuring import property_notes
+        from sleeper_nb.table.publishing import with_published
 
         current = table_status(self._opened.store, self._opened.name, Housekeeping.of(self._opened.properties))
-        return replace(current, notes=property_notes(self._opened, self._opened.store.load(current.snapshot)))
+        notes = property_notes(self._opened, self._opened.store.load(current.snapshot))
+        return with_published(self._opened, replace(current, notes=notes))
 
     def leases(self) -> Listing[Lease]:
         """Return the versions that long readers hold, oldest first; garbage collection keeps their files."""

@@ -12,7 +12,7 @@ from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import check_online, is_online, read_consistently
 from sleeper_nb.edit.purge import PurgeReport
 from sleeper_nb.engines.components import OpenTable
-from sleeper_nb.errors import NotFound
+from sleeper_nb.errors import Action, InvalidInput, NotFound
 from sleeper_nb.load import split as splitting
 from sleeper_nb.load.split import SplitReport
 from sleeper_nb.maintain import collect_garbage as garbage
@@ -29,11 +29,13 @@ from sleeper_nb.model.jobs import Lease
 from sleeper_nb.model.properties import SPLITTING_THRESHOLD
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.progress import BackgroundJob, Progress, finishing, unchecked
+from sleeper_nb.publish.published import verify
 from sleeper_nb.query import EngineName
 from sleeper_nb.read.job_tracking import JobTracker
 from sleeper_nb.storage.data_files import DataFileSettings
 from sleeper_nb.table.configuring import check_not_edited, property_findings
 from sleeper_nb.table.edit_methods import EditMethods
+from sleeper_nb.table.publishing import with_publishing
 from sleeper_nb.versions.expire import ExpiryReport, Retention, expire_snapshots
 from sleeper_nb.versions.periodic_savepoints import SavepointSchedule
 
@@ -252,7 +254,8 @@ class Maintenance:
         """
         with finishing(self._table.components.progress) as progress:
             report = check_table(self._table.store, self._table.name, deep=deep, progress=progress)
-        return replace(report, findings=(*report.findings, *property_findings(self._table)))
+        findings = *report.findings, *property_findings(self._table), *verify(self._table.store)
+        return replace(report, findings=findings)
 
     @checked
     def release_lease(self, lease: str) -> Lease:
@@ -262,9 +265,14 @@ class Maintenance:
         ------
         NotFound
             When there is no such lease, or its reader has just renewed it.
+        InvalidInput
+            When it keeps a version that is published for other engines: `Table.unpublish` releases those.
         """
         catalog = self._table.store.catalog
         held = {each.id: each for each in catalog.leases(self._table.entry.id)}
+        if lease in held and held[lease].is_published:
+            hint = Action(f"unpublish {self._table.name}", "table.unpublish()"), " releases all published versions"
+            raise InvalidInput(f"lease {lease!r} keeps a version that is published for other engines", hint=hint)
         if lease not in held or not catalog.release_lease(self._table.entry.id, held[lease]):
             raise NotFound.of("lease", lease, [*held], where=f" of table {self._table.name!r}")
         return held[lease]
@@ -356,7 +364,7 @@ def _steps(table: OpenTable) -> tuple[MaintenanceStep, ...]:
 
         return run
 
-    return maintenance.steps_of(
+    steps = maintenance.steps_of(
         table.store,
         Maintenance(table).split,
         compact_others,
@@ -365,6 +373,7 @@ def _steps(table: OpenTable) -> tuple[MaintenanceStep, ...]:
         garbage.delay_of(table.properties),
         table.components.author,
     )
+    return tuple(with_publishing(table, steps, table.store.head()))
 
 
 def _check_may_delete(table: OpenTable, work: str, *, dry_run: bool) -> None:

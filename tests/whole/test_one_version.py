@@ -105,8 +105,8 @@ def _of_state(state: TableState) -> str:
 
 WRITES = {
     "accept_properties", "add_files", "alter", "append", "bulk_import", "create_savepoint", "delete",
-    "delete_savepoint", "ingest", "maintain", "merge", "overwrite", "rollback",
-    "set_properties", "update", "upsert", "watch",
+    "delete_savepoint", "ingest", "maintain", "merge", "overwrite", "publish", "rollback",
+    "set_properties", "unpublish", "update", "upsert", "watch",
     *(f"maintenance.{name}" for name in (
         "collect_garbage", "compact", "expire", "offline", "online", "purge", "release_lease", "split",
         "start_compaction", "sweep_orphans",

@@ -66,8 +66,8 @@ READS = {
         "spark_session", "status", "table_names", "tables", "warehouse",
     },
     "table": {
-        "append", "describe", "explore", "grid", "inspect", "profile", "properties", "savepoint_manager",
-        "savepoints", "schema", "timeline", "to_dict",
+        "append", "describe", "explore", "grid", "inspect", "profile", "properties", "publish", "savepoint_manager",
+        "savepoints", "schema", "timeline", "to_dict", "unpublish",
     },
     "maintenance": {"purge"},  # takes versions away, which the model keeps: test_purged_tables.py is about it
 }  # fmt: skip

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.table import StaticTable
 
 import sleeper_nb as sl
 from sleeper_nb.model.evolution import widens
@@ -82,6 +83,16 @@ def test_the_libraries_show_the_types_of_the_page_and_give_the_values_back(
     assert str(scan.to_pandas()["v"].dtype) == row["with NULL"]
     for data in (scan.to_arrow(), scan.to_pandas(), scan.to_polars(), scan.to_duckdb(), scan.to_arrow().to_pylist()):
         assert loaded(session, kind, data) == expected
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_what_is_published_has_the_type_of_the_page_and_the_values(kind: str, session: sl.Session, tmp_path: Path):
+    row = ROWS[kind]
+    table = a_table(session, "t", kind)
+    table.ingest(json_file(tmp_path, row["JSON"], "null"))
+    published = StaticTable.from_metadata(table.publish().address)
+    assert str(published.schema().find_type("v")).partition("<")[0] == row["Iceberg"]
+    assert published.scan().to_arrow().sort_by("k")["v"].to_pylist() == values(table)
 
 
 @pytest.mark.parametrize("kind", ROWS)

@@ -1,0 +1,237 @@
+"""Published versions are kept up to date, keep their files, and go with what they were made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.table import StaticTable
+
+import sleeper_nb as sl
+from sleeper_nb.clock import ManualClock
+from sleeper_nb.errors import InvalidInput
+
+SCHEMA = sl.Schema({"city": "string"}, {}, {"n": "int"})
+DAY = timedelta(days=1)
+COMMITS, SAVEPOINTS = ({"sleeper.table.iceberg": mode} for mode in ("commits", "savepoints"))
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def session(tmp_path: Path, clock: ManualClock) -> Iterator[sl.Session]:
+    with sl.connect(tmp_path / "w", clock=clock, author="ann") as opened:
+        yield opened
+
+
+def made(session: sl.Session, **properties: str) -> sl.Table:
+    """A table of which maintenance keeps one snapshot, and merges all files."""
+    few = {"snapshot.num-retained.min": "1", "sleeper.table.compaction.strategy.sizeratio.ratio": "1"}
+    return session.create_table("trips", SCHEMA, properties={**few, **properties})
+
+
+def row(city: str, n: int = 1) -> list[dict[str, Any]]:
+    return [{"city": city, "n": n}]
+
+
+def folder(session: sl.Session) -> Path:
+    """The folder of the published table."""
+    return next(Path(session.warehouse.location).rglob("version-hint.text")).parents[1]
+
+
+def read(session: sl.Session, tag: str | None = None, **version: Any) -> list[str]:
+    """The cities that PyIceberg reads of what is published: of a tag, or of a snapshot by `snapshot_id`."""
+    scan = StaticTable.from_metadata(str(folder(session))).scan(**version)
+    return sorted((scan if tag is None else scan.use_ref(tag)).to_arrow()["city"].to_pylist())
+
+
+def said(table: sl.Table, **how: Any) -> str:
+    """What maintenance says of publishing."""
+    return next(step.summary for step in table.maintain(**how).steps if step.step == "publish")
+
+
+# Their files stay.
+
+
+def test_expiry_and_garbage_collection_leave_what_is_published(session: sl.Session, clock: ManualClock):
+    table = made(session)
+    table.ingest(row("rome"))
+    table.publish()
+    table.ingest(row("oslo"))
+    table.maintain()
+    for _ in range(3):
+        clock.advance(30 * DAY)
+        table.maintain()
+    assert [each.id for each in table.history()] != [2]
+    assert read(session) == ["rome"]
+    assert "published versions" in repr(table.maintenance.collect_garbage())
+    assert table.maintenance.check(deep=True).ok
+    table.unpublish()
+    clock.advance(DAY)
+    assert len(table.maintenance.collect_garbage().data_files) == 1
+
+
+def test_a_superseded_version_stays_for_the_time_of_the_property(session: sl.Session, clock: ManualClock):
+    table = made(session, **{"sleeper.table.iceberg.time-retained": "2 d", "snapshot.time-retained": "1 h"})
+    table.ingest(row("rome"))
+    table.publish()
+    table.overwrite(row("oslo"), force=True)
+    table.publish()
+    clock.advance(DAY)
+    table.maintain()
+    assert read(session, snapshot_id=2) == ["rome"]
+    clock.advance(2 * DAY)
+    table.maintain()
+    assert len(table.maintenance.collect_garbage().data_files) + len(table.inspect.files()) >= 1
+    table.publish()
+    assert read(session) == ["oslo"]
+
+
+def test_the_lease_of_a_published_version_is_not_released_by_hand(session: sl.Session):
+    table = made(session)
+    table.ingest(row("rome"))
+    table.publish()
+    (lease,) = table.inspect.leases()
+    with pytest.raises(InvalidInput, match=r"published for other engines\nhint: table.unpublish\(\)"):
+        table.maintenance.release_lease(lease.id)
+    assert read(session) == ["rome"]
+
+
+# They are kept up to date.
+
+
+def test_a_table_that_is_made_with_rows_is_published(session: sl.Session):
+    session.create_table("trips", SCHEMA, data=row("rome"), properties=COMMITS)
+    assert read(session) == ["rome"]
+
+
+def test_a_publication_that_fails_leaves_the_commit_and_maintenance_makes_up_for_it(session: sl.Session):
+    table = made(session)
+    blocked = Path(session.warehouse.location) / "default" / table.entry.id / "metadata"
+    blocked.write_bytes(b"a file, where a folder is needed")
+    table.set_properties(COMMITS)
+    loaded = table.ingest(row("rome"))
+    assert loaded.snapshot is not None
+    assert "snapshot 2 could not be published as Iceberg: " in repr(loaded)
+    changed = table.update({"n": "2"}, "city = 'rome'")
+    assert "snapshot 3 could not be published as Iceberg: " in repr(changed)
+    assert table.create_savepoint("first").saved_snapshot_id == 3
+    assert [step.step for step in table.maintain().failed] == ["publish"]
+    assert any("published" in step.why for step in table.inspect.status().next_steps)
+    assert any("published" in alert.what for alert in session.status().alerts)
+    blocked.unlink()
+    assert said(table) == "published snapshot 3"
+    assert read(session) == read(session, "first") == ["rome"]
+    assert not session.status().alerts
+    assert said(table) == "nothing due"
+
+
+def test_maintenance_publishes_what_is_missing_and_a_dry_run_says_it_before(session: sl.Session, clock: ManualClock):
+    table = made(session, **{"savepoint.create-interval": "1 d"})
+    table.ingest(row("rome"))
+    table.create_savepoint("first")
+    table.ingest(row("oslo"))
+    table.set_properties(SAVEPOINTS)
+    clock.advance(2 * DAY)
+    planned = said(table, dry_run=True)
+    assert planned.removeprefix("would publish") == said(table).removeprefix("published")
+    assert len(table.savepoints()) == 3
+    assert read(session, "first") == ["rome"]
+    assert read(session) == ["oslo", "rome"]
+    assert said(table) == "nothing due"
+
+
+def test_what_a_compaction_made_is_published_by_the_next_maintenance(session: sl.Session):
+    table = made(session, **COMMITS)
+    for _ in range(4):
+        table.ingest(row("rome"))
+    table.maintain()
+    assert len(table.inspect.files()) == 1
+    assert said(table).startswith("published snapshot")
+    assert len(list(StaticTable.from_metadata(str(folder(session))).scan().plan_files())) == 1
+    assert said(table) == "nothing due"
+
+
+def test_the_tag_of_a_deleted_savepoint_goes(session: sl.Session):
+    table = made(session, **COMMITS)
+    table.ingest(row("rome"))
+    table.create_savepoint("first")
+    assert "first" in table.inspect.status().published
+    table.delete_savepoint("first")
+    said(table)
+    assert "first" not in table.inspect.status().published
+    assert said(table) == "nothing due"
+
+
+# They go with what they were made of.
+
+
+def test_a_purge_takes_what_is_published_with_it_and_says_so(session: sl.Session):
+    table = made(session)
+    table.ingest([*row("rome"), *row("oslo")])
+    table.publish()
+    where = folder(session)
+    table.delete("city = 'oslo'")
+    plan = table.maintenance.purge("city = 'oslo'", dry_run=True)
+    assert plan.needs_confirmation
+    assert "other engines may have copies" in repr(plan)
+    assert plan.unpublished == (2,)
+    report = table.maintenance.purge("city = 'oslo'", force=True)
+    assert (report.unpublished, report.readers, report.complete) == ((2,), (), True)
+    assert not list(where.glob("metadata/*"))
+    assert not [path for path in where.rglob("*") if path.is_file() and b"oslo" in path.read_bytes()]
+    table.publish()
+    assert read(session) == ["rome"]
+
+
+def test_after_a_purge_the_clean_version_is_published_where_the_property_asks_for_it(session: sl.Session):
+    table = made(session, **COMMITS)
+    table.ingest([*row("rome"), *row("oslo")])
+    report = table.maintenance.purge("city = 'oslo'", force=True)
+    assert (report.unpublished != (), report.note) == (True, "")
+    assert read(session) == ["rome"]
+    assert not table.maintenance.purge("city = 'paris'", force=True).unpublished
+    assert read(session) == ["rome"]
+
+
+def test_a_table_that_is_reinitialised_is_published_no_more(session: sl.Session):
+    table = made(session)
+    table.ingest(row("rome"))
+    table.publish()
+    where = folder(session)
+    plan = session.admin.reinitialise("trips", dry_run=True)
+    assert "other engines can no longer read them" in repr(plan)
+    assert session.admin.reinitialise("trips", force=True).unpublished == 1
+    assert not list(where.glob("metadata/*"))
+    table = session.table("trips")
+    table.ingest(row("oslo"))
+    table.publish()
+    assert read(session) == ["oslo"]
+
+
+def test_a_table_that_is_dropped_takes_what_is_published_with_it(session: sl.Session):
+    table = made(session)
+    table.ingest(row("rome"))
+    table.publish()
+    where = folder(session)
+    assert "published as Iceberg" in repr(session.drop_table("trips", dry_run=True))
+    session.drop_table("trips", force=True)
+    assert not where.exists()
+
+
+def test_migrating_and_renaming_leave_what_is_published(session: sl.Session):
+    table = made(session, **COMMITS)
+    table.ingest(row("rome"))
+    session.admin.migrate("trips", "TransactionLogStateStore")
+    session.rename_table("trips", "journeys")
+    assert read(session) == ["rome"]
+    table = session.table("journeys")
+    assert said(table) == "nothing due"
+    table.ingest(row("oslo"))
+    assert read(session) == ["oslo", "rome"]
