@@ -17,7 +17,7 @@ NEEDED = {
     "aws": ("bucket", "object"),
     "charts": ("altair",),
     "excel": ("excel",),
-    "iceberg": ("iceberg",),
+    "iceberg": ("iceberg", "publish"),
     "delta": ("delta",),
     "demo": ("flights",),
 }

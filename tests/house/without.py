@@ -54,6 +54,7 @@ def journeys(folder: str) -> dict[str, Callable[[], object]]:
         "bucket": lambda: sl.connect("s3://bucket/prefix"),
         "object": lambda: table.ingest("s3://bucket/rows.parquet"),
         "altair": lambda: session.sql("SELECT v, k FROM t").plot("bar").altair,
+        "publish": table.publish,
         "excel": lambda: table.ingest(f"{folder}/rows.xlsx"),
         "delta": lambda: table.ingest(f"delta:{folder}/lake"),
         "iceberg": lambda: table.ingest(f"iceberg:{folder}/lake"),
