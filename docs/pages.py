@@ -28,6 +28,7 @@ WHOLE = {
     "docs/tour.md": ("tour", START),
     "docs/guide.md": ("guide", START),
     "docs/faq.md": ("faq", START),
+    "docs/other-engines.md": ("other-engines", START),
     "docs/running.md": ("running", START),
     "docs/aws-roles.md": ("aws-roles", START),
     "docs/costs.md": ("costs", START),

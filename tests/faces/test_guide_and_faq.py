@@ -14,7 +14,7 @@ from docs.markdown import code_blocks, sections
 from sleeper_nb import cli
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("guide.md", "faq.md")
+PAGES = ("guide.md", "faq.md", "other-engines.md")
 LANGUAGES = {"", "python", "bash", "text"}
 ENOUGH_QUESTIONS = 20
 
