@@ -340,3 +340,37 @@ def test_a_wider_type_that_iceberg_lacks_is_refused_while_an_older_file_lives(tm
 def test_a_table_with_times_is_published_with_a_warning(tmp_path):
     store = a_store(tmp_path, Schema({"k": "long"}, {}, {"t": "time?"}))
     assert published_now(store).warnings == ("Spark cannot open the table: t is a time, which Spark does not have",)
+
+
+def test_a_table_with_aggregations_is_published_once_it_is_compacted(tmp_path):
+    with sl.connect(tmp_path) as session:
+        table = session.create_table("t", Schema({"k": "long"}, {}, {"v": "long"}))
+        table.set_properties({"sleeper.table.aggregations": "sum(v)"})
+        for value in (1, 2):
+            table.ingest([{"k": 1, "v": value}, {"k": value + 1, "v": 5}])
+        settings = {"processing": table.at().processing}
+        with pytest.raises(
+            InvalidInput, match=r"queries of table 'table' return other rows .* because of sum\(v\)"
+        ) as no:
+            published_now(table._store, **settings)
+        assert no.value.hint is not None
+        assert "compact('all')" in no.value.hint
+        table.maintenance.compact("all")
+        rows = by_pyiceberg(published_now(table._store, **settings).address)
+        assert rows.sort_by("k").to_pylist() == table.scan().to_arrow().to_pylist()
+
+
+def test_a_table_whose_rows_age_is_published_with_a_warning(tmp_path):
+    with sl.connect(tmp_path, clock=ManualClock(START)) as session:
+        table = session.create_table("t", Schema({"k": "long"}, {}, {"at": "timestamp?", "v": "double?"}))
+        table.set_properties({"sleeper.table.filters": "ageOff(at,1000)"})
+        table.ingest([{"k": 1, "at": START, "v": float("nan")}, {"k": 2, "at": START - timedelta(1), "v": 1.0}])
+        with pytest.raises(InvalidInput, match="return other rows"):
+            published_now(table._store, processing=table.at().processing)
+        table.ingest([{"k": 3, "at": START, "v": 1.0}])
+        table.maintenance.compact("all")
+        report = published_now(table._store, processing=table.at().processing)
+        assert sorted(by_pyiceberg(report.address)["k"].to_pylist()) == [1, 3]
+        assert report.warnings == (
+            "other engines still read the rows that ageOff(at,1000) drops from now on, until you publish again",
+        )
