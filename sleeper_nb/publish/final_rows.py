@@ -35,11 +35,11 @@ def check_final(state: TableState, processing: DataProcessing, storage: Storage,
 def _keeps_count(state: TableState, processing: DataProcessing, storage: Storage) -> bool:
     """Return whether no row is dropped and none combined with another; a row alone stays as it is."""
     column = state.schema.row_keys[0].name
-    counts = [
-        sum(batch.num_rows for batch in stream(plan_scan(state, None, each), storage, columns=[column]))
-        for each in (NOTHING, processing)
-    ]
-    return counts[0] == counts[1]
+
+    def count(each: DataProcessing) -> int:
+        return sum(int(batch.num_rows) for batch in stream(plan_scan(state, None, each), storage, columns=[column]))
+
+    return count(NOTHING) == count(processing)
 
 
 def _keeps_rows(state: TableState, processing: DataProcessing, storage: Storage) -> bool:

@@ -1,4 +1,4 @@
-"""What of a table is published: read it, verify it, and take it away."""
+"""What of a table is published: read it, and take it away."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sleeper_nb.maintain.findings import Finding
 from sleeper_nb.publish import metadata_folder as folder
 from sleeper_nb.publish.data_entries import Address
 from sleeper_nb.publish.kept_versions import published_leases, release_leases, tag_of
@@ -15,7 +14,7 @@ from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 
-__all__ = ["Published", "UnpublishReport", "published", "tag_of", "unpublish", "verify"]
+__all__ = ["Published", "UnpublishReport", "published", "tag_of", "unpublish"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +100,3 @@ def unpublish(store: StateStore) -> UnpublishReport:
     store.storage.delete_all(paths.PUBLISHED)
     release_leases(store)
     return UnpublishReport(snapshots, len(files))
-
-
-def verify(store: StateStore) -> tuple[Finding, ...]:  # noqa: ARG001
-    """Return what of the published metadata is missing or differs from the versions that it describes."""
-    return ()

@@ -29,7 +29,7 @@ from sleeper_nb.model.jobs import Lease
 from sleeper_nb.model.properties import SPLITTING_THRESHOLD
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.progress import BackgroundJob, Progress, finishing, unchecked
-from sleeper_nb.publish.published import verify
+from sleeper_nb.publish.verify import verify
 from sleeper_nb.query import EngineName
 from sleeper_nb.read.job_tracking import JobTracker
 from sleeper_nb.storage.data_files import DataFileSettings

@@ -1,0 +1,120 @@
+"""Verify what is published: that its files are there, and that it says of each version what the version is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from sleeper_nb.errors import NotFound, StorageError
+from sleeper_nb.maintain.findings import Finding
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.publish import metadata_folder as folder
+from sleeper_nb.publish.data_entries import Address
+from sleeper_nb.publish.live_files import LiveFiles
+from sleeper_nb.publish.manifests import DATA, Entry, ManifestFile, entries_in
+from sleeper_nb.publish.table_metadata import PublishedSnapshot, TableMetadata
+from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage import paths
+from sleeper_nb.storage.places import StoredFile
+
+_KIND = "published"
+_AGAIN = "other engines cannot read it: unpublish the table, then publish it again"
+_WRONG = "other engines read other rows: unpublish the table, then publish it again"
+
+
+def verify(store: StateStore) -> tuple[Finding, ...]:
+    """Return what of the published metadata is missing, or differs from the versions that it describes.
+
+    Data files are looked for, not read.
+    """
+    try:
+        found = folder.find(store.storage)
+        hint = folder.hinted(store.storage)
+    except StorageError as error:
+        return (Finding(_KIND, error.message, paths.PUBLISHED, _AGAIN),)
+    if found.metadata is None:
+        return ()
+    return tuple(_Verifying(store, found, found.metadata).findings(hint))
+
+
+@dataclass
+class _Verifying:
+    store: StateStore
+    found: folder.Found
+    metadata: TableMetadata
+    _read: dict[str, list[Entry]] = field(default_factory=dict)
+
+    @property
+    def _where(self) -> str:
+        return paths.table_metadata(self.found.own)
+
+    def findings(self, hint: int | None) -> Iterator[Finding]:
+        if self.metadata.address != Address(self.store.storage.root).text:
+            means = "other engines look for its files there: publish it again"
+            yield Finding(_KIND, f"it describes files at {self.metadata.address}", self._where, means)
+            return
+        if self.found.is_foreign:
+            what = f"another program wrote {paths.table_metadata(self.found.number)}"
+            yield Finding(
+                _KIND, what, self._where, "other engines read its versions: publish with --force to hide them"
+            )
+        elif hint != self.found.own:
+            means = "other engines read an older version, or none: publish again"
+            yield Finding(
+                _KIND, f"it points to {hint or 'no version'}, not {self.found.own}", paths.VERSION_HINT, means
+            )
+        versions = self._versions()
+        sizes = {each.path: each.bytes for folder_ in (paths.PUBLISHED, paths.DATA) for each in self._list(folder_)}
+        for snapshot in self.metadata.snapshots:
+            yield from self._of_snapshot(snapshot, versions.get(snapshot.id), sizes)
+
+    def _list(self, name: str) -> tuple[StoredFile, ...]:
+        return self.found.files if name == paths.PUBLISHED else self.store.storage.list(name)
+
+    def _versions(self) -> Mapping[int, Snapshot | Savepoint]:
+        catalog, table_id = self.store.catalog, self.store.table_id
+        versions: list[Snapshot | Savepoint] = [*catalog.savepoints(table_id), *catalog.snapshots(table_id)]
+        return {each.number: each for each in versions}
+
+    def _of_snapshot(
+        self, snapshot: PublishedSnapshot, version: Snapshot | Savepoint | None, sizes: Mapping[str, int]
+    ) -> Iterator[Finding]:
+        where = f"snapshot {snapshot.id}"
+        named = folder.Named(self.store.storage, self.metadata)
+        data: dict[str, Entry] = {}
+        deletes: dict[str, Entry] = {}
+        try:
+            for manifest in named.manifests(snapshot.manifest_list):
+                entries = self._entries(named, manifest)
+                (data if manifest.content == DATA else deletes).update(
+                    {named.path(each.address): each for each in entries}
+                )
+        except (NotFound, StorageError) as error:
+            yield Finding(_KIND, error.message, where, _AGAIN)
+            return
+        for path, entry in (*data.items(), *deletes.items()):
+            if not paths.is_foreign(path) and "://" not in path and sizes.get(path) != entry.size:
+                what = f"{path} is {'lost' if path not in sizes else 'another file'}"
+                yield Finding(_KIND, what, where, _AGAIN)
+        if version is not None and not self._describes(version, set(data), set(deletes)):
+            yield Finding(_KIND, f"it does not describe the files of snapshot {snapshot.id}", self._where, _WRONG)
+
+    def _entries(self, named: folder.Named, manifest: ManifestFile) -> list[Entry]:
+        if manifest.address not in self._read:
+            content = self.store.storage.read(named.path(manifest.address))
+            self._read[manifest.address] = entries_in(manifest, content)
+        return self._read[manifest.address]
+
+    def _describes(self, version: Snapshot | Savepoint, data: set[str], deletes: set[str]) -> bool:
+        """Return whether the files of a version are published, with the deletes that metadata tell of."""
+        live = LiveFiles.of(self.store.load(version)).files
+        keys = {paths.position_deletes_key(path) or "" for path in deletes}
+        sure = {name for name, file in live.items() if file.is_covered and len(file.vectors) == 1}
+        own = {path.removeprefix("file://") for path in data}
+        return (
+            own <= live.keys()
+            and sure <= own
+            and all((live[name].deletes_key in keys) != live[name].is_whole for name in sure)
+            and keys <= {file.deletes_key for file in live.values()}
+        )
