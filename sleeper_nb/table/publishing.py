@@ -10,7 +10,8 @@ from operator import attrgetter
 
 from sleeper_nb.catalog.catalog_base import retained
 from sleeper_nb.engines.components import OpenTable
-from sleeper_nb.errors import SleeperError
+from sleeper_nb.errors import NotInstalled, SleeperError
+from sleeper_nb.maintain.findings import Finding
 from sleeper_nb.maintain.maintain import MaintenanceStep
 from sleeper_nb.maintain.status import Advice, TableStatus
 from sleeper_nb.model.properties import ICEBERG
@@ -18,6 +19,7 @@ from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.publish.keep_published import Publisher, due
 from sleeper_nb.publish.published import Published, published
+from sleeper_nb.publish.verify import verify
 from sleeper_nb.report import counted, duration_text, notes_line
 
 
@@ -82,3 +84,12 @@ def _text(there: Published, now: datetime) -> str:
     tags = f"tags {', '.join(there.tags)}" if there.tags else ""
     age = duration_text((now - there.updated).total_seconds())
     return notes_line(f"snapshot {there.main} as Iceberg, {age} ago", tags)
+
+
+def published_findings(table: OpenTable) -> tuple[Finding, ...]:
+    """Return what is wrong with what is published, for a check; without the extra, say that it was not looked at."""
+    try:
+        return verify(table.store)
+    except NotInstalled as error:
+        table.components.progress.finish(f"note: what is published was not checked: {error.message}")
+        return ()

@@ -29,13 +29,12 @@ from sleeper_nb.model.jobs import Lease
 from sleeper_nb.model.properties import SPLITTING_THRESHOLD
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.progress import BackgroundJob, Progress, finishing, unchecked
-from sleeper_nb.publish.verify import verify
 from sleeper_nb.query import EngineName
 from sleeper_nb.read.job_tracking import JobTracker
 from sleeper_nb.storage.data_files import DataFileSettings
 from sleeper_nb.table.configuring import check_not_edited, property_findings
 from sleeper_nb.table.edit_methods import EditMethods
-from sleeper_nb.table.publishing import with_publishing
+from sleeper_nb.table.publishing import published_findings, with_publishing
 from sleeper_nb.versions.expire import ExpiryReport, Retention, expire_snapshots
 from sleeper_nb.versions.periodic_savepoints import SavepointSchedule
 
@@ -254,7 +253,7 @@ class Maintenance:
         """
         with finishing(self._table.components.progress) as progress:
             report = check_table(self._table.store, self._table.name, deep=deep, progress=progress)
-        findings = *report.findings, *property_findings(self._table), *verify(self._table.store)
+        findings = *report.findings, *property_findings(self._table), *published_findings(self._table)
         return replace(report, findings=findings)
 
     @checked

@@ -225,6 +225,35 @@ def test_a_table_that_is_dropped_takes_what_is_published_with_it(session: sl.Ses
     assert not where.exists()
 
 
+# Damage is found.
+
+
+def test_a_check_says_what_of_the_published_metadata_is_gone(session: sl.Session):
+    table = made(session)
+    table.ingest(row("rome"))
+    table.publish()
+    assert table.maintenance.check().ok
+    for lost in folder(session).glob("metadata/*.avro"):
+        lost.unlink()
+        assert not table.maintenance.check().ok
+
+
+def test_a_folder_that_was_moved_says_that_it_must_be_published_again(tmp_path: Path, session: sl.Session):
+    table = made(session)
+    table.ingest(row("rome"))
+    table.publish()
+    session.close()
+    (tmp_path / "w").rename(tmp_path / "elsewhere")
+    with sl.connect(tmp_path / "elsewhere") as moved:
+        table = moved.table("trips")
+        assert not table.maintenance.check().ok
+        (step,) = (step for step in table.inspect.status().next_steps if step.command == "publish")
+        assert "moved" in step.why
+        table.publish()
+        assert read(moved) == ["rome"]
+        assert table.maintenance.check().ok
+
+
 def test_migrating_and_renaming_leave_what_is_published(session: sl.Session):
     table = made(session, **COMMITS)
     table.ingest(row("rome"))
