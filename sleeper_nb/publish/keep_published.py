@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sleeper_nb.catalog.catalog_base import retained
-from sleeper_nb.errors import SleeperError
+from sleeper_nb.errors import InvalidInput, SleeperError
+from sleeper_nb.maintain.maintain import NOTHING_DUE
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import ICEBERG, ICEBERG_TIME, SAVEPOINT_INTERVAL, TableProperties
 from sleeper_nb.model.savepoints import RetainedVersions, Savepoint
@@ -48,6 +49,11 @@ def due(mode: str, versions: RetainedVersions, there: Published | None) -> tuple
     return tuple(missing)
 
 
+def is_newer(version: Snapshot | Savepoint, there: Published | None) -> bool:
+    """Return whether engines lack a version, and not only a tag of an older one, which they may be unable to read."""
+    return there is None or version.number > there.main
+
+
 def _is_behind(snapshots: Sequence[Snapshot], there: Published | None) -> bool:
     """Return whether engines read other files than those of the current version."""
     if there is None:
@@ -60,21 +66,35 @@ def _is_behind(snapshots: Sequence[Snapshot], there: Published | None) -> bool:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CaughtUp(Report):
-    """The versions that maintenance published; of a dry run, that it would publish."""
+    """The versions that maintenance published; of a dry run, that it would publish.
+
+    Parameters
+    ----------
+    refused
+        Versions older than the newest published one that other engines cannot read beside it.
+    """
 
     snapshots: tuple[int, ...]
     dry_run: bool
+    refused: tuple[int, ...] = ()
 
     @property
     def summary(self) -> str:
         """What was done, in a few words; empty when nothing was due."""
-        if not self.snapshots:
-            return ""
-        verb = "would publish" if self.dry_run else "published"
-        return f"{verb} snapshot{'s' * (len(self.snapshots) > 1)} {', '.join(map(str, self.snapshots))}"
+        parts = [f"other engines cannot read {_numbered(self.refused)}"] if self.refused else []
+        if self.snapshots:
+            verb = "would publish" if self.dry_run else "published"
+            parts.insert(0, f"{verb} {_numbered(self.snapshots)}")
+        elif parts:
+            parts.insert(0, NOTHING_DUE)
+        return ": ".join(parts)
 
     def grid(self) -> Grid:
         return Grid((), (), footer=self.summary or "nothing is to be published")
+
+
+def _numbered(snapshots: Sequence[int]) -> str:
+    return f"snapshot{'s' * (len(snapshots) > 1)} {', '.join(map(str, snapshots))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +115,28 @@ class Publisher:
         return publish(self.store, self.table, version, settings)
 
     def catch_up(self, head: Snapshot, *, dry_run: bool) -> CaughtUp:
-        """Publish what was due when a version was current, or only report it; also what maintenance saves of it."""
+        """Publish what was due when a version was current, or only report it; also what maintenance saves of it.
+
+        Errors are those of `publish`, for a version that is newer than what is published.
+        """
         store, versions = self.store, retained(self.store.catalog, self.store.table_id)
         until = tuple(each for each in versions.snapshots if each.id <= head.id)
-        missing = due(self.properties[ICEBERG], replace(versions, snapshots=until), published(store))
+        there = published(store)
+        missing = due(self.properties[ICEBERG], replace(versions, snapshots=until), there)
         numbers = {each.number for each in missing}
         if dry_run:
             interval = self.properties[SAVEPOINT_INTERVAL]
             coming = save_if_due(store, head, interval, store.clock.now(), dry_run=True, author=None).snapshot_id
-            numbers |= set() if coming is None else {coming}
-        else:
-            for each in missing:
+            return CaughtUp(tuple(sorted(numbers if coming is None else {*numbers, coming})), dry_run)
+        refused = set()
+        for each in missing:
+            try:
                 self.publish(Resolved(each))
-        return CaughtUp(tuple(sorted(numbers)), dry_run)
+            except InvalidInput:
+                if is_newer(each, there):
+                    raise
+                refused.add(each.number)
+        return CaughtUp(tuple(sorted(numbers - refused)), dry_run, tuple(sorted(refused)))
 
     def catch_up_after(self) -> str:
         """Publish what is due, as `after`."""

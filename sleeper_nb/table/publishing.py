@@ -17,7 +17,7 @@ from sleeper_nb.maintain.status import Advice, TableStatus
 from sleeper_nb.model.properties import ICEBERG
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.publish.keep_published import Publisher, due
+from sleeper_nb.publish.keep_published import Publisher, due, is_newer
 from sleeper_nb.publish.published import Published, published
 from sleeper_nb.publish.verify import verify
 from sleeper_nb.report import counted, duration_text, notes_line
@@ -56,7 +56,7 @@ def with_published(table: OpenTable, status: TableStatus) -> TableStatus:
         return status
     try:
         there = published(store)
-        missing = due(mode, retained(store.catalog, store.table_id), there)
+        missing = [each for each in due(mode, retained(store.catalog, store.table_id), there) if is_newer(each, there)]
     except SleeperError as error:
         again = Advice("publish", "what is published cannot be read")
         steps, overdue = (*status.next_steps, again), (*status.overdue, again)

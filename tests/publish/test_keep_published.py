@@ -147,6 +147,21 @@ def test_maintenance_publishes_what_is_missing_and_a_dry_run_says_it_before(sess
     assert said(table) == "nothing due"
 
 
+def test_a_version_that_others_cannot_read_is_refused_once_and_does_not_stop_maintenance(session: sl.Session):
+    table = made(session, **COMMITS)
+    table.ingest(row("rome"))
+    table.create_savepoint("first")
+    table.alter(types={"n": "double"})
+    (failed,) = table.maintain().failed
+    assert "still int in some files" in str(failed.error)
+    assert any("published" in alert.what for alert in session.status().alerts)
+    table.update({"n": "n"}, force=True)
+    assert read(session) == ["rome"]
+    assert said(table) == "nothing due: other engines cannot read snapshot 2"
+    assert not session.status().alerts
+    assert not table.maintain().failed
+
+
 def test_what_a_compaction_made_is_published_by_the_next_maintenance(session: sl.Session):
     table = made(session, **COMMITS)
     for _ in range(4):
