@@ -22,7 +22,7 @@ from sleeper_nb.model.checksums import is_stamp
 from sleeper_nb.model.schema import Field, FieldType
 from sleeper_nb.publish.iceberg_schema import FieldIds, promotes, type_json
 from sleeper_nb.publish.live_files import LiveFile, LiveFiles
-from sleeper_nb.publish.manifests import Entry
+from sleeper_nb.publish.manifests import ManifestEntry
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.paths import is_foreign, is_moved
 
@@ -177,7 +177,7 @@ class EntryMaker:
     address: Address
     footers: Mapping[str, Footer]
 
-    def entries(self, filenames: Iterable[str]) -> Iterator[Entry]:
+    def entries(self, filenames: Iterable[str]) -> Iterator[ManifestEntry]:
         """Yield an entry for each of some files, in order."""
         names = list(filenames)
         if not names:
@@ -189,7 +189,7 @@ class EntryMaker:
             nulls = {number: each[2] for number, each in known if each[2] is not None}
             lower = {number: each[0] for number, each in known if each[0]}
             upper = {number: each[1] for number, each in known if each[1]}
-            yield Entry(self.address.of(name), self._rows(name), size, nulls, lower, upper, self.order)
+            yield ManifestEntry(self.address.of(name), self._rows(name), size, nulls, lower, upper, self.order)
 
     def _rows(self, name: str) -> int:
         rows = self.live.files[name].rows

@@ -7,14 +7,17 @@ use all of it together, it is listed as it is. Otherwise its row keys are read: 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sleeper_nb.model.deletions import POSITION, DeletionVector
+from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.keys import key_after
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.state import TableState
@@ -49,6 +52,11 @@ class LiveFile:
         return self.is_covered and self.vectors == {None}
 
     @property
+    def _is_one_vector(self) -> bool:
+        """Whether one deletion vector has all deleted rows."""
+        return self.is_covered and len(self.vectors) == 1
+
+    @property
     def rows(self) -> int | None:
         """The rows of the whole file, deleted ones too; None if metadata does not tell."""
         (_, part), *others = self.parts
@@ -59,9 +67,9 @@ class LiveFile:
     @property
     def deletes_key(self) -> str:
         """What the deleted rows depend on: equal keys mean equal rows."""
-        parts = sorted(
-            f"{leaf} {part.region} {part.deletions and part.deletions.filename}" for leaf, part in self.parts
-        )
+        parts = [each.filename for each in self.vectors if each is not None]
+        if not self._is_one_vector:
+            parts = sorted(f"{leaf} {part.region} {part.deletions}" for leaf, part in self.parts)
         return hashlib.sha256("\n".join((self.filename, *parts)).encode()).hexdigest()[:32]
 
     def deleted(self, state: TableState, storage: Storage) -> tuple[int, Positions]:
@@ -69,7 +77,7 @@ class LiveFile:
 
         `AssertionError` when two leaves have the same row.
         """
-        if self.is_covered and len(self.vectors) == 1:
+        if self._is_one_vector:
             (vector,) = self.vectors
             deleted = positions_of(vector, storage)
             return self.rows or rows_in(self.filename, storage), deleted
@@ -105,7 +113,12 @@ class LiveFiles:
     place: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, state: TableState) -> LiveFiles:
+    def of(cls, state: TableState, only: Collection[str] | None = None) -> LiveFiles:
+        """Return the files of a version, or some of them."""
+        if only is not None:
+            active = state.files.active
+            named = pc.is_in(active["filename"], pa.array(list(only), pa.string()))
+            state = replace(state, files=FileReferences.of(active.filter(named)))
         parts: dict[str, tuple[tuple[str, PlannedFile], ...]] = {}
         for leaf in plan_scan(state).leaves:
             for file in leaf.files:
@@ -146,3 +159,29 @@ class _KeyEnds:
 
 def _value(active: Any, name: str, place: int) -> Any:
     return active[name][place].as_py()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFiles:
+    """The files of which other rows may count in a version than in an older one, by what references tell.
+
+    Parameters
+    ----------
+    names
+        All of them, also those that neither version reads any more.
+    before
+        Those among them that the older version read.
+    """
+
+    names: frozenset[str]
+    before: frozenset[str]
+
+    @classmethod
+    def since(cls, state: TableState, older: int) -> ChangedFiles:
+        """Return what changed since a version whose files are kept: so no reference of it was forgotten."""
+        active, removed = state.files.active_without_statistics, state.files.ready_for_gc
+        new = active.filter(pc.greater(active["added_snapshot"], older))
+        gone = removed.filter(pc.greater(removed["removed_snapshot"], older))
+        before = gone.filter(pc.less_equal(gone["added_snapshot"], older))
+        names = {*new["filename"].to_pylist(), *gone["filename"].to_pylist()}
+        return cls(frozenset(names), frozenset(before["filename"].to_pylist()))

@@ -1,7 +1,8 @@
 """Which manifests of an older version a new one uses again, and which entries it must write. Pure.
 
 A manifest stays while all of its files are live. One that lost a file is written again without it. Many small
-manifests are written again as one, so that their number does not grow with each publication.
+manifests are written again as one, so that their number does not grow with each publication. Manifests are read only
+as far as needed: a million entries take a minute.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from sleeper_nb.publish.manifests import Entry, ManifestFile
+from sleeper_nb.publish.manifests import ManifestEntry, ManifestFile
 
 MOST_ENTRIES: Final = 10_000
 """The most entries of a manifest."""
@@ -18,15 +19,38 @@ FEW_ENTRIES: Final = 1000
 MOST_SMALL: Final = 16
 """So many manifests with fewer than `FEW_ENTRIES` are written again as one."""
 
-_T = TypeVar("_T")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class OldManifest:
-    """A manifest of an older version, with its entries."""
+    """A manifest of an older version, with its entries; None where none of them has changed."""
 
     file: ManifestFile
-    entries: Sequence[Entry]
+    entries: Sequence[ManifestEntry] | None
+    is_merged: bool = False
+
+
+def read_needed(
+    manifests: Iterable[ManifestFile],
+    changed: Collection[str] | None,
+    read: Callable[[ManifestFile], Sequence[ManifestEntry]],
+) -> list[OldManifest]:
+    """Return the manifests of one kind, and the entries of those that have a changed data file; of all for None.
+
+    The newest are read first, as files that change were mostly added lately.
+    """
+    newest_first = sorted(manifests, key=lambda each: each.sequence, reverse=True)
+    small = [each for each in newest_first if each.files < FEW_ENTRIES]
+    merged = {each.address for each in small} if len(small) >= MOST_SMALL else set()
+    wanted = set(changed or ())
+    found = []
+    for manifest in newest_first:
+        is_merged = manifest.address in merged
+        entries = read(manifest) if is_merged or wanted or changed is None else None
+        wanted -= {each.deletes_of or each.address for each in entries or ()}
+        found.append(OldManifest(manifest, entries, is_merged))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,40 +64,33 @@ class ManifestPlan:
     carried
         Entries of others that are still live.
     known
-        What the live entries are of, in both.
+        The addresses of the live entries of manifests that were read.
     lost
         How many entries are no longer live.
     """
 
     kept: tuple[ManifestFile, ...] = ()
-    carried: tuple[Entry, ...] = ()
+    carried: tuple[ManifestEntry, ...] = ()
     known: frozenset[str] = frozenset()
     lost: int = 0
 
     @classmethod
-    def of(cls, old: Iterable[OldManifest], live: Collection[str], name: Callable[[Entry], str]) -> ManifestPlan:
-        """Return the plan for the entries of which the names are live."""
+    def of(cls, old: Iterable[OldManifest], is_live: Callable[[ManifestEntry], bool]) -> ManifestPlan:
         kept: list[ManifestFile] = []
-        small: list[OldManifest] = []
-        carried: list[Entry] = []
+        carried: list[ManifestEntry] = []
         known: set[str] = set()
         lost = 0
         for manifest in old:
-            left = [each for each in manifest.entries if name(each) in live]
-            known |= {name(each) for each in left}
-            lost += len(manifest.entries) - len(left)
-            if len(left) < len(manifest.entries):
+            entries = manifest.entries or ()
+            left = [each for each in entries if is_live(each)]
+            known |= {each.address for each in left}
+            lost += len(entries) - len(left)
+            if manifest.is_merged or len(left) < len(entries):
                 carried += left
-            elif len(left) < FEW_ENTRIES:
-                small.append(manifest)
             else:
                 kept.append(manifest.file)
-        if len(small) < MOST_SMALL:
-            kept += [each.file for each in small]
-        else:
-            carried += [entry for each in small for entry in each.entries]
         return cls(tuple(kept), tuple(carried), frozenset(known), lost)
 
 
-def in_parts(values: Sequence[_T], most: int) -> Iterator[Sequence[_T]]:
+def in_parts(values: Sequence[T], most: int) -> Iterator[Sequence[T]]:
     yield from (values[at : at + most] for at in range(0, len(values), most))

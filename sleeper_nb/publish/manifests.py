@@ -23,7 +23,7 @@ DATA_FILE, POSITION_DELETES = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ManifestEntry:
     """A data file, or a file of position deletes.
 
     Parameters
@@ -77,7 +77,7 @@ class Entry:
         }
 
     @classmethod
-    def of(cls, record: Mapping[str, Any], sequence: int) -> Entry:
+    def of(cls, record: Mapping[str, Any], sequence: int) -> ManifestEntry:
         """Return the entry of a record; `sequence` is that of its manifest."""
         found = record["data_file"]
         own = record["sequence_number"]
@@ -166,7 +166,7 @@ class Publication:
     sequence: int
     schema: Mapping[str, Any]
 
-    def manifest(self, address: str, content: int, entries: Sequence[Entry]) -> tuple[ManifestFile, bytes]:
+    def manifest(self, address: str, content: int, entries: Sequence[ManifestEntry]) -> tuple[ManifestFile, bytes]:
         """Return a manifest of some entries: what the list says of it, and its bytes."""
         parts = ([each for each in entries if (each.sequence is None) == is_new] for is_new in (True, False))
         added, existing = ((len(each), sum(entry.rows for entry in each)) for each in parts)
@@ -193,16 +193,16 @@ class Publication:
         return _avro(_LIST, (each.record() for each in manifests), told)
 
 
-def entries_in(manifest: ManifestFile, content: bytes) -> list[Entry]:
+def entries_in(manifest: ManifestFile, content: bytes) -> list[ManifestEntry]:
     """Return the entries of a manifest, each with its snapshot and sequence number."""
-    return [Entry.of(record, manifest.sequence) for record in _records(content, manifest.address)]
+    return [ManifestEntry.of(record, manifest.sequence) for record in _records(content, manifest.address)]
 
 
 def manifests_in(content: bytes, address: str) -> list[ManifestFile]:
     return [ManifestFile.of(record) for record in _records(content, address)]
 
 
-def as_new(entry: Entry) -> Entry:
+def as_new(entry: ManifestEntry) -> ManifestEntry:
     """Return an entry without what says when its file came, to compare it."""
     return replace(entry, snapshot_id=None, sequence=None)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -181,11 +181,44 @@ class Named:
         return found
 
 
-def delete_unnamed(storage: Storage, files: Collection[StoredFile], named: Collection[str], now: datetime) -> int:
-    """Delete the files of the folder that nothing names and that are older than `GRACE`; return how many."""
-    old = [each.path for each in files if each.path not in named and now - each.modified > GRACE]
-    for path in old:
-        storage.delete(path)
-    if old:
-        logger.info("%s: deleted %d metadata files of publications that are superseded", storage.root, len(old))
-    return len(old)
+@dataclass(frozen=True, slots=True)
+class LeftOver:
+    """The files of the folder that publications have left over.
+
+    Parameters
+    ----------
+    metadata
+        The newest metadata.
+    number
+        Their number.
+    """
+
+    storage: Storage
+    metadata: TableMetadata
+    number: int
+
+    def delete(self, files: Iterable[StoredFile], now: datetime) -> int:
+        """Delete those that are older than `GRACE`; return how many. Files of other programs stay."""
+        old = [each.path for each in files if now - each.modified > GRACE]
+        described = [path for path in old if paths.is_of_publication(path)]
+        named = Named(self.storage, self.metadata).files() if described else set()
+        gone = [path for path in described if path not in named]
+        gone += [path for path in old if self._is_superseded(path)]
+        for path in gone:
+            self.storage.delete(path)
+        if gone:
+            logger.info(
+                "%s: deleted %d metadata files of publications that are superseded", self.storage.root, len(gone)
+            )
+        return len(gone)
+
+    def _is_superseded(self, path: str) -> bool:
+        """Return whether a file is older metadata of ours, whose newest version is no longer kept."""
+        number = paths.table_metadata_number(path)
+        if number is None or number >= self.number:
+            return False
+        try:
+            body = read_body(self.storage, number)
+            return is_ours(body, number) and parsed(self.storage, body, number).main not in self.metadata.numbers
+        except StorageError:
+            return False

@@ -34,9 +34,10 @@ from sleeper_nb.publish.engine_lines import engine_lines
 from sleeper_nb.publish.final_rows import check_final
 from sleeper_nb.publish.iceberg_schema import FieldIds, promotes, schema_json, sort_fields, type_json, unreadable
 from sleeper_nb.publish.kept_versions import PREPARING, KeptVersions, add_lease, lease_ends, settle_leases
+from sleeper_nb.publish.live_files import ChangedFiles
 from sleeper_nb.publish.manifests import Publication, check_installed
 from sleeper_nb.publish.table_metadata import PublishedSnapshot, TableMetadata
-from sleeper_nb.publish.version_files import Types, VersionFiles, old_manifests
+from sleeper_nb.publish.version_files import OlderVersion, Types, VersionFiles
 from sleeper_nb.report import Grid, Report, notes_line
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
@@ -162,7 +163,6 @@ class _Publishing:
         self._storage, self._address = store.storage, Address(store.storage.root).text
 
     def run(self) -> PublishReport:
-        check_final(self._state, self._settings.processing, self._storage, self._table)
         for attempt in range(_TRIES.max_attempts):
             found = folder.find(self._storage)
             found.check_unchanged(self._table, force=self._settings.force)
@@ -280,6 +280,7 @@ class _Publishing:
             schemas = (*(each for each in schemas if each["schema-id"] != schema["schema-id"]), schema)
         snapshots, sequence = base.snapshots, base.sequence
         if base.snapshot(self._number) is None:
+            check_final(self._state, self._settings.processing, self._storage, self._table)
             sequence += 1
             made = self._snapshot(old, base, Publication(self._number, sequence, schema), ids, order, now, written)
             snapshots = (*snapshots, made)
@@ -299,14 +300,17 @@ class _Publishing:
         now: datetime,
         written: list[str],
     ) -> PublishedSnapshot:
-        source = old.nearest(self._number)
         parent = max((each.id for each in base.snapshots if each.id < self._number), default=None)
-        widened = self._widened(ids, publication.schema)
-        is_same = source is not None and _same_types(old.schema(source.schema_id), publication.schema, widened, ids)
-        files = VersionFiles(
-            self._table, self._state, self._storage, publication, Types(ids, widened, not is_same, order),
-            self._store.clock.new_id(), old_manifests(folder.Named(self._storage, old), source), written,
-        )  # fmt: skip
+        widened, older, is_same = self._widened(ids, publication.schema), None, False
+        if (source := old.nearest(self._number)) is not None:
+            is_same = _same_types(old.schema(source.schema_id), publication.schema, widened, ids)
+            # its lease kept its files, so references tell what changed
+            is_known = is_same and source.id < self._number and base.snapshot(source.id) is not None
+            changed = ChangedFiles.since(self._state, source.id) if is_known else None
+            older = OlderVersion(folder.Named(self._storage, old), source, changed)
+        types = Types(ids, widened, not is_same, order)
+        name = self._store.clock.new_id()
+        files = VersionFiles(self._table, self._state, self._storage, publication, types, name, older, written)
         described = files.write(parent)
         is_append = described.only_adds and (source.id if source else None) == parent
         return PublishedSnapshot(
@@ -329,10 +333,7 @@ class _Publishing:
         """Delete what no metadata name, now and then: to find that out takes a read for each published version."""
         if len(metadata.snapshots) > _FEW and number % _EVERY:
             return
-        named = folder.Named(self._storage, metadata).files()
-        named |= {paths.VERSION_HINT, paths.table_metadata(number)}
-        newer = {each.path for each in found.files if (paths.table_metadata_number(each.path) or 0) > number}
-        folder.delete_unnamed(self._storage, found.files, named | newer, self._store.clock.now())
+        folder.LeftOver(self._storage, metadata, number).delete(found.files, self._store.clock.now())
 
     def _report(
         self, metadata: TableMetadata, number: int, warnings: tuple[str, ...], *, is_nothing: bool

@@ -12,7 +12,7 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.publish import metadata_folder as folder
 from sleeper_nb.publish.data_entries import Address
 from sleeper_nb.publish.live_files import LiveFiles
-from sleeper_nb.publish.manifests import DATA, Entry, ManifestFile, entries_in
+from sleeper_nb.publish.manifests import DATA, ManifestEntry, ManifestFile, entries_in
 from sleeper_nb.publish.table_metadata import PublishedSnapshot, TableMetadata
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
@@ -43,7 +43,7 @@ class _Verifying:
     store: StateStore
     found: folder.Found
     metadata: TableMetadata
-    _read: dict[str, list[Entry]] = field(default_factory=dict)
+    _read: dict[str, list[ManifestEntry]] = field(default_factory=dict)
 
     @property
     def _where(self) -> str:
@@ -82,8 +82,8 @@ class _Verifying:
     ) -> Iterator[Finding]:
         where = f"snapshot {snapshot.id}"
         named = folder.Named(self.store.storage, self.metadata)
-        data: dict[str, Entry] = {}
-        deletes: dict[str, Entry] = {}
+        data: dict[str, ManifestEntry] = {}
+        deletes: dict[str, ManifestEntry] = {}
         try:
             for manifest in named.manifests(snapshot.manifest_list):
                 entries = self._entries(named, manifest)
@@ -97,24 +97,25 @@ class _Verifying:
             if not paths.is_foreign(path) and "://" not in path and sizes.get(path) != entry.size:
                 what = f"{path} is {'lost' if path not in sizes else 'another file'}"
                 yield Finding(_KIND, what, where, _AGAIN)
-        if version is not None and not self._describes(version, set(data), set(deletes)):
+        address = Address(self.store.storage.root)
+        names = {address.path(each.address) for each in data.values()}
+        gone = {
+            (address.path(each.deletes_of or ""), paths.position_deletes_key(path) or "")
+            for path, each in deletes.items()
+        }
+        if version is not None and not self._describes(version, names, gone):
             yield Finding(_KIND, f"it does not describe the files of snapshot {snapshot.id}", self._where, _WRONG)
 
-    def _entries(self, named: folder.Named, manifest: ManifestFile) -> list[Entry]:
+    def _entries(self, named: folder.Named, manifest: ManifestFile) -> list[ManifestEntry]:
         if manifest.address not in self._read:
             content = self.store.storage.read(named.path(manifest.address))
             self._read[manifest.address] = entries_in(manifest, content)
         return self._read[manifest.address]
 
-    def _describes(self, version: Snapshot | Savepoint, data: set[str], deletes: set[str]) -> bool:
+    def _describes(self, version: Snapshot | Savepoint, data: set[str], deletes: set[tuple[str, str]]) -> bool:
         """Return whether the files of a version are published, with the deletes that metadata tell of."""
         live = LiveFiles.of(self.store.load(version)).files
-        keys = {paths.position_deletes_key(path) or "" for path in deletes}
         sure = {name for name, file in live.items() if file.is_covered and len(file.vectors) == 1}
-        own = {path.removeprefix("file://") for path in data}
-        return (
-            own <= live.keys()
-            and sure <= own
-            and all((live[name].deletes_key in keys) != live[name].is_whole for name in sure)
-            and keys <= {file.deletes_key for file in live.values()}
-        )
+        expected = {(name, live[name].deletes_key) for name in sure if not live[name].is_whole}
+        told = {each for each in deletes if each[0] in sure}
+        return sure <= data <= live.keys() and told == expected and {name for name, _ in deletes} <= live.keys()

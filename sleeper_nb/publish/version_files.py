@@ -21,14 +21,14 @@ from sleeper_nb.publish.data_entries import (
     read_footers,
 )
 from sleeper_nb.publish.iceberg_schema import FieldIds
-from sleeper_nb.publish.live_files import LiveFile, LiveFiles
-from sleeper_nb.publish.manifest_plan import MOST_ENTRIES, ManifestPlan, OldManifest, in_parts
+from sleeper_nb.publish.live_files import ChangedFiles, LiveFile, LiveFiles
+from sleeper_nb.publish.manifest_plan import MOST_ENTRIES, ManifestPlan, OldManifest, in_parts, read_needed
 from sleeper_nb.publish.manifests import (
     DATA,
     DELETES,
     FILE_PATH_ID,
     POSITION_ID,
-    Entry,
+    ManifestEntry,
     ManifestFile,
     Publication,
     entries_in,
@@ -48,12 +48,29 @@ _DELETED = pa.schema(
 """The columns of a file of position deletes (section "Position Delete Files")."""
 
 
-def old_manifests(named: Named | None, base: PublishedSnapshot | None) -> list[OldManifest]:
-    """Return the manifests of a published version, with their entries; none for None."""
-    if named is None or base is None:
-        return []
-    manifests = named.manifests(base.manifest_list)
-    return [OldManifest(each, entries_in(each, named.storage.read(named.path(each.address)))) for each in manifests]
+@dataclass(frozen=True, slots=True)
+class OlderVersion:
+    """The published version whose manifests are used again.
+
+    Parameters
+    ----------
+    named
+        The metadata that name it.
+    changed
+        The files that changed since; None when all must be compared.
+    """
+
+    named: Named
+    snapshot: PublishedSnapshot
+    changed: ChangedFiles | None
+
+    def manifests(self, content: int, addresses: Collection[str] | None) -> list[OldManifest]:
+        """Return the manifests of data files or of deletes, with the entries of data files that have changed."""
+        all_of_them = self.named.manifests(self.snapshot.manifest_list)
+        return read_needed((each for each in all_of_them if each.content == content), addresses, self._read)
+
+    def _read(self, manifest: ManifestFile) -> list[ManifestEntry]:
+        return entries_in(manifest, self.named.storage.read(self.named.path(manifest.address)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +147,8 @@ class VersionFiles:
         The number of the version, and Iceberg's JSON of its schema.
     name
         Unique; part of the names of new files.
-    old
-        The manifests of an older version.
+    older
+        A published version, of which as much as possible is used again.
     written
         The paths of the files that were written.
     """
@@ -142,19 +159,21 @@ class VersionFiles:
     publication: Publication
     types: Types
     name: str
-    old: Sequence[OldManifest]
+    older: OlderVersion | None
     written: list[str] = field(default_factory=list)
 
     def write(self, parent: int | None) -> Described:
         """Write what the older version lacks, and the list; `InvalidInput` for what readers would get wrong."""
-        live = LiveFiles.of(self.state)
-        old = {kind: [each for each in self.old if each.file.content == kind] for kind in (DATA, DELETES)}
-        published = {self._key(entry) for each in old[DELETES] for entry in each.entries}
+        changed = None if self.older is None else self.older.changed
+        live = LiveFiles.of(self.state, None if changed is None else changed.names)
+        old = {kind: self._old(kind, changed) for kind in (DATA, DELETES)}
+        published = {self._key(entry) for each in old[DELETES] for entry in each.entries or ()}
         deletes = self._find(live, published)
         kept = {self._address.of(name): file for name, file in live.files.items() if name not in deletes.gone}
-        data_plan = ManifestPlan.of(old[DATA], kept, lambda entry: entry.address)
         keys = {file.deletes_key for file in kept.values() if not file.is_whole}
-        deletes_plan = ManifestPlan.of(old[DELETES], keys, self._key)
+        judged = None if changed is None else {self._address.of(name) for name in changed.names}
+        data_plan = ManifestPlan.of(old[DATA], lambda entry: entry.address in kept or _is_other(entry, judged))
+        deletes_plan = ManifestPlan.of(old[DELETES], lambda entry: self._key(entry) in keys or _is_other(entry, judged))
         new = [file for address, file in kept.items() if address not in data_plan.known]
         entries = self._entries(live, new, list(kept.values()))
         made = [self._write_deletes(live.files[name], each) for name, each in deletes.to_write.items()]
@@ -166,11 +185,17 @@ class VersionFiles:
         only_adds = not data_plan.lost and not deletes_plan.lost and not made
         return Described(self._address.of(path), _totals(manifests), only_adds)
 
+    def _old(self, content: int, changed: ChangedFiles | None) -> list[OldManifest]:
+        if self.older is None:
+            return []
+        addresses = None if changed is None else [self._address.of(name) for name in changed.before]
+        return self.older.manifests(content, addresses)
+
     @property
     def _address(self) -> Address:
         return Address(self.storage.root)
 
-    def _key(self, entry: Entry) -> str:
+    def _key(self, entry: ManifestEntry) -> str:
         return paths.position_deletes_key(self._address.path(entry.address)) or ""
 
     def _find(self, live: LiveFiles, published: Collection[str]) -> _Deletes:
@@ -181,7 +206,7 @@ class VersionFiles:
             found = pool.map(lambda file: file.deleted(self.state, self.storage), wanted)
             return _Deletes({file.filename: each for file, each in zip(wanted, found, strict=True)})
 
-    def _entries(self, live: LiveFiles, new: Sequence[LiveFile], kept: Sequence[LiveFile]) -> list[Entry]:
+    def _entries(self, live: LiveFiles, new: Sequence[LiveFile], kept: Sequence[LiveFile]) -> list[ManifestEntry]:
         """Return the entries of new data files, after the footers of those that need it were looked into."""
         for file in new:
             check_address(self._address.of(file.filename))
@@ -194,7 +219,7 @@ class VersionFiles:
         maker = EntryMaker(live, types.ids, types.order, self._address, footers)
         return list(maker.entries([file.filename for file in new]))
 
-    def _write_deletes(self, file: LiveFile, positions: Positions) -> Entry:
+    def _write_deletes(self, file: LiveFile, positions: Positions) -> ManifestEntry:
         address = self._address.of(file.filename)
         columns = [pa.repeat(pa.scalar(address), len(positions)), pa.array(positions)]
         stream = pa.BufferOutputStream()
@@ -202,9 +227,9 @@ class VersionFiles:
         path, content = paths.position_deletes(file.deletes_key, self.name), stream.getvalue().to_pybytes()
         self._put(path, content)
         ends = {FILE_PATH_ID: address.encode()}
-        return Entry(self._address.of(path), len(positions), len(content), {}, ends, ends, deletes_of=address)
+        return ManifestEntry(self._address.of(path), len(positions), len(content), {}, ends, ends, deletes_of=address)
 
-    def _manifests(self, content: int, entries: Sequence[Entry], first: int) -> list[ManifestFile]:
+    def _manifests(self, content: int, entries: Sequence[ManifestEntry], first: int) -> list[ManifestFile]:
         made = []
         for number, part in enumerate(in_parts(entries, MOST_ENTRIES), first):
             path = paths.manifest(self.name, number)
@@ -216,6 +241,11 @@ class VersionFiles:
     def _put(self, path: str, content: bytes) -> None:
         self.written.append(path)
         self.storage.write(path, content)
+
+
+def _is_other(entry: ManifestEntry, judged: Collection[str] | None) -> bool:
+    """Return whether the data file of an entry is none of those that were judged; never for None: all were."""
+    return judged is not None and (entry.deletes_of or entry.address) not in judged
 
 
 def _totals(manifests: Sequence[ManifestFile]) -> tuple[int, int, int, int]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import logging
+import os
 import re
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -237,7 +239,7 @@ class Storage:
         with self._explained(path):
             if self.place.put(path, content):
                 return
-        partial = f"{path}.partial"
+        partial = f"{path}.{os.getpid()}-{threading.get_ident()}.partial"  # others may write the same file
         with self.output(partial) as stream:
             stream.write(content)
         try:
@@ -253,8 +255,8 @@ class Storage:
         Returns
         -------
         bool
-            Whether it was written; at most one of several concurrent writers gets True. A process that ends during the
-            call may leave part of the file, so it must not be read before something else names it.
+            Whether it was written; at most one of several concurrent writers gets True. On a file system without hard
+            links, a process that ends during the call may leave part of the file.
         """
         with self._explained(path):
             return self.place.put_new(path, content)

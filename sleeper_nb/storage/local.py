@@ -14,6 +14,7 @@ import os
 import shutil
 import stat
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -95,15 +96,28 @@ class LocalPlace:
         return False
 
     def put_new(self, path: str, content: bytes) -> bool:
-        located = Path(self._at(path))
-        located.parent.mkdir(parents=True, exist_ok=True)
+        Path(self._at(path)).parent.mkdir(parents=True, exist_ok=True)
+        partial = f"{path}.{os.getpid()}-{threading.get_ident()}.partial"
         try:
-            with located.open("xb") as stream:
-                stream.write(content)
+            Path(self._at(partial)).write_bytes(content)
+            self.keep(partial)
+            self._name_new(partial, path, content)
         except FileExistsError:
             return False
-        self.keep(path)
+        finally:
+            Path(self._at(partial)).unlink(missing_ok=True)
         return True
+
+    def _name_new(self, partial: str, path: str, content: bytes) -> None:
+        """Give a finished file its name, unless that is taken: nobody sees a part of it."""
+        try:
+            os.link(self._at(partial), self._at(path))
+        except FileExistsError:
+            raise
+        except OSError:  # of a file system without links
+            with Path(self._at(path)).open("xb") as stream:
+                stream.write(content)
+            self.keep(path)
 
     def size(self, path: str) -> int:
         return int(self._file_info(path).size)

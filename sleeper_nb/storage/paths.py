@@ -54,6 +54,9 @@ _DATA_FILE = re.compile(rf"{DATA}/partition_[^/]+/[^/]+\.parquet")
 _MOVED = "moved-"
 _TABLE_METADATA = re.compile(rf"{PUBLISHED}/v(\d+)\.metadata\.json", re.ASCII)
 _DELETES = re.compile(rf"{PUBLISHED}/([0-9a-f]+)-[^/]+-deletes\.parquet")
+_OF_PUBLICATION = re.compile(
+    rf"{PUBLISHED}/(?:snap-\d+-[0-9a-f]{{32}}\.avro|[0-9a-f]{{32}}-m\d+\.avro|[0-9a-f]+-[0-9a-f]{{32}}-deletes\.parquet)"
+)
 _SCHEMA = re.compile(rf"{SCHEMAS}/schema-(\d+)")
 _SAVEPOINT = re.compile(rf"{SAVEPOINTS}/savepoint-(\d+)", re.ASCII)
 
@@ -148,6 +151,11 @@ def manifest_list(snapshot_id: int, name: str) -> str:
 
 def manifest(name: str, number: int) -> str:
     return f"{PUBLISHED}/{name}-m{number}.avro"
+
+
+def is_of_publication(path: str) -> bool:
+    """Return whether a publication wrote a file, other than metadata; those of other programs have other names."""
+    return _OF_PUBLICATION.fullmatch(path) is not None
 
 
 def position_deletes(key: str, name: str) -> str:

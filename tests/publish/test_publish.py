@@ -279,13 +279,15 @@ def test_an_older_hint_is_set_right_by_the_next_publication(store):
 def test_files_that_nothing_names_any_more_are_deleted(store, clock, tmp_path):
     ingest(store, rows_of("a"))
     published_now(store, retained=timedelta(0))
-    store.storage.write("metadata/left-m0.avro", b"of a crash")
+    left, others = f"metadata/{'a' * 32}-m0.avro", "metadata/5e-6f-m0.avro"
+    store.storage.write(left, b"of a crash")
+    store.storage.write(others, b"of another program")
     clock.advance(timedelta(days=40000))  # files have the system's time
     ingest(store, rows_of("k"))
     address = published_now(store, retained=timedelta(0)).address
-    names = {Path(each.path).name for each in store.storage.list("metadata")}
-    assert "left-m0.avro" not in names
-    assert "v1.metadata.json" not in names
+    paths = {each.path for each in store.storage.list("metadata")}
+    assert others in paths
+    assert not paths & {left, "metadata/v1.metadata.json"}
     assert read_keys(address) == ["a", "k"]
 
 
