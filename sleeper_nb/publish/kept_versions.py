@@ -21,8 +21,8 @@ from sleeper_nb.state_store.state_store_base import StateStore
 logger = logging.getLogger(__name__)
 
 FOR_EVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
-PREPARING: Final = timedelta(days=1)
-"""How long the files of a version are kept whose publication was interrupted."""
+INTERRUPTED: Final = timedelta(hours=1)
+"""A lease of this age on a version that is not published is that of a publication that was interrupted."""
 MOST_SUPERSEDED: Final = 100
 """How many superseded versions are kept at most: readers read all of them each time."""
 
@@ -102,9 +102,9 @@ def add_lease(store: StateStore, version: int, until: datetime, author: str | No
 def settle_leases(store: StateStore, kept: KeptVersions, before: Collection[int], author: str | None) -> None:
     """Give each version that stays one lease until its end, and release those of versions that were published before.
 
-    The lease of a version that another process is publishing stays: it ends by itself if the process was killed.
+    The lease of a version that another process is publishing stays.
     """
-    found = published_leases(store)
+    found, now = published_leases(store), store.clock.now()
     for version, end in kept.ends.items():
         leases = found.get(version, [])
         same = [lease for lease in leases if lease.until == end]
@@ -115,7 +115,7 @@ def settle_leases(store: StateStore, kept: KeptVersions, before: Collection[int]
                 store.catalog.release_lease(store.table_id, lease)
     for version, leases in found.items():
         for lease in leases:
-            if version not in kept.ends and (version in before or lease.until == FOR_EVER):
+            if version not in kept.ends and (version in before or now - lease.since > INTERRUPTED):
                 store.catalog.release_lease(store.table_id, lease)
 
 

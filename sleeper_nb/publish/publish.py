@@ -2,8 +2,9 @@
 
 Why other engines always find a whole version, in steps:
 
-1. A lease keeps garbage collection from the files of the version.
-2. Position deletes, manifests and the manifest list are written under new names, which no reader knows yet.
+1. Position deletes, manifests and the manifest list are written under new names, which no reader knows yet.
+2. A lease keeps garbage collection from the files of the version, for ever. It can only be taken while something keeps
+   the version, so none of its files was deleted before.
 3. ``metadata/vN.metadata.json`` names them. It is created only if no other publisher has made this number: the second
    of two starts again from the metadata of the first.
 4. ``metadata/version-hint.text`` gets the number in one atomic write.
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -23,8 +24,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from sleeper_nb.clock import Retry
-from sleeper_nb.errors import ConflictError, InvalidInput, OutcomeUnknown, StorageError
-from sleeper_nb.model.jobs import Lease
+from sleeper_nb.errors import ConflictError, InvalidInput, StorageError
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.state import TableState
@@ -33,7 +33,7 @@ from sleeper_nb.publish.data_entries import Address, check_address
 from sleeper_nb.publish.engine_lines import engine_lines
 from sleeper_nb.publish.final_rows import check_final
 from sleeper_nb.publish.iceberg_schema import FieldIds, promotes, schema_json, sort_fields, type_json, unreadable
-from sleeper_nb.publish.kept_versions import PREPARING, KeptVersions, add_lease, lease_ends, settle_leases
+from sleeper_nb.publish.kept_versions import KeptVersions, add_lease, lease_ends, settle_leases
 from sleeper_nb.publish.live_files import ChangedFiles
 from sleeper_nb.publish.manifests import Publication, check_installed
 from sleeper_nb.publish.table_metadata import PublishedSnapshot, TableMetadata
@@ -41,7 +41,6 @@ from sleeper_nb.publish.version_files import OlderVersion, Types, VersionFiles
 from sleeper_nb.report import Grid, Report, notes_line
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.versions.resolve import Resolved
 
 logger = logging.getLogger(__name__)
@@ -144,23 +143,19 @@ def publish(store: StateStore, table: str, version: Resolved, settings: PublishS
     """
     check_installed()
     check_address(Address(store.storage.root).text)
-    lease = add_lease(store, version.snapshot_id, store.clock.now() + PREPARING, settings.author)
-    try:
-        return _Publishing(store, table, version, settings, lease).run()
-    finally:
-        store.catalog.release_lease(store.table_id, lease)  # unless it has become that of the published version
+    return _Publishing(store, table, version, settings).run()
 
 
 class _Publishing:
     """One publication of one version."""
 
-    def __init__(
-        self, store: StateStore, table: str, version: Resolved, settings: PublishSettings, lease: Lease
-    ) -> None:
-        self._store, self._table, self._settings, self._lease = store, table, settings, lease
+    def __init__(self, store: StateStore, table: str, version: Resolved, settings: PublishSettings) -> None:
+        self._store, self._table, self._settings = store, table, settings
         self._number, self._committed = version.snapshot_id, version.version.committed
         self._state = store.load(version.version)
         self._storage, self._address = store.storage, Address(store.storage.root).text
+        self._now = store.clock.now()
+        self._written: list[str] = []
 
     def run(self) -> PublishReport:
         for attempt in range(_TRIES.max_attempts):
@@ -175,47 +170,60 @@ class _Publishing:
 
     def _try(self, found: folder.Found) -> PublishReport | None:
         """Publish after what was found; return None when another publisher was first."""
-        now, store = self._store.clock.now(), self._store
+        store = self._store
         before = found.metadata if found.metadata is not None and found.metadata.address == self._address else None
         ends = {} if before is None else lease_ends(store)
         there = {each.id: ends[each.id] for each in (before.snapshots if before else ()) if each.id in ends}
         ids = self._ids(before)
         schema = schema_json(self._state.schema, self._state.schema_id, ids)
         there, left_out = self._readable(before, there, schema)
-        kept = KeptVersions.of(
-            there, self._number, store.catalog.savepoints(store.table_id), now, self._settings.retained
-        )
-        written: list[str] = []
-        with self._undone(written):
-            made = self._metadata(before, kept, ids, schema, now, written)
-            is_nothing = before is not None and made == replace(before, updated=made.updated)
-            number = found.number
-            if not is_nothing or found.is_foreign:
-                store.catalog.renew_lease(store.table_id, self._lease, kept.ends[self._number])
-                number += 1
-                publication = store.clock.new_id()
-                content = made.to_json(folder.name_of(number), publication)
-                if not folder.create(self._storage, number, content, publication):
-                    discard(self._storage, written)
-                    return None
-                written.clear()
+        savepoints = store.catalog.savepoints(store.table_id)
+        kept = KeptVersions.of(there, self._number, savepoints, self._now, self._settings.retained)
+        with self._undone():
+            made = self._metadata(before, kept, ids, schema)
+        is_nothing = not found.is_foreign and before is not None and made == replace(before, updated=made.updated)
+        number = found.number + (not is_nothing)
+        if not is_nothing and not self._create(made, number, kept):
+            return None
         if folder.hinted(self._storage) != number:
             folder.point_to(self._storage, number)
         settle_leases(store, kept, before.numbers if before else (), self._settings.author)
         self._clean(made, found, number)
         warnings = (*left_out, *_warnings(self._state, self._settings.processing))
-        return self._report(made, number, warnings, is_nothing=is_nothing and not found.is_foreign)
+        return self._report(made, number, warnings, is_nothing=is_nothing)
+
+    def _create(self, made: TableMetadata, number: int, kept: KeptVersions) -> bool:
+        """Create the metadata of a number; return False when another publisher has.
+
+        After an error nothing is deleted: the answer may be lost, and the metadata be there.
+        """
+        store, lease = self._store, None
+        if self._written:
+            with self._undone():
+                lease = add_lease(store, self._number, kept.ends[self._number], self._settings.author)
+        publication = store.clock.new_id()
+        if folder.create(self._storage, number, made.to_json(folder.name_of(number), publication), publication):
+            return True
+        self._discard()
+        if lease is not None:
+            store.catalog.release_lease(store.table_id, lease)
+        return False
 
     @contextlib.contextmanager
-    def _undone(self, written: Sequence[str]) -> Iterator[None]:
-        """Delete what was written when a block fails before anything names it."""
+    def _undone(self) -> Iterator[None]:
+        """Delete what was written when a block fails, in which nothing names it."""
         try:
             yield
-        except OutcomeUnknown:
-            raise
         except BaseException:
-            discard(self._storage, written)
+            self._discard()
             raise
+
+    def _discard(self) -> None:
+        """Delete what was written; a file that cannot be deleted now is deleted by a later publication."""
+        for path in self._written:
+            with contextlib.suppress(StorageError):
+                self._storage.delete(path)
+        self._written.clear()
 
     def _ids(self, before: TableMetadata | None) -> FieldIds:
         """Return the field ids of all columns that live files may have."""
@@ -263,16 +271,12 @@ class _Publishing:
         return stay, said
 
     def _metadata(
-        self,
-        before: TableMetadata | None,
-        kept: KeptVersions,
-        ids: FieldIds,
-        schema: Mapping[str, Any],
-        now: datetime,
-        written: list[str],
+        self, before: TableMetadata | None, kept: KeptVersions, ids: FieldIds, schema: Mapping[str, Any]
     ) -> TableMetadata:
         """Return the metadata with this version, whose files are written if it is new."""
-        old = before or TableMetadata(uuid=str(UUID(self._store.clock.new_id())), address=self._address, updated=now)
+        old = before or TableMetadata(
+            uuid=str(UUID(self._store.clock.new_id())), address=self._address, updated=self._now
+        )
         base = old.with_only({*kept.ends})
         order, orders = _order(base.orders, sort_fields(self._state.schema, ids))
         schemas = base.schemas
@@ -282,24 +286,18 @@ class _Publishing:
         if base.snapshot(self._number) is None:
             check_final(self._state, self._settings.processing, self._storage, self._table)
             sequence += 1
-            made = self._snapshot(old, base, Publication(self._number, sequence, schema), ids, order, now, written)
+            made = self._snapshot(old, base, Publication(self._number, sequence, schema), ids, order)
             snapshots = (*snapshots, made)
         result = replace(
-            base, ids=ids, schemas=schemas, orders=orders, snapshots=snapshots, sequence=sequence, updated=now,
+            base, ids=ids, schemas=schemas, orders=orders, snapshots=snapshots, sequence=sequence, updated=self._now,
             tags=kept.tags, main=kept.main,
         )  # fmt: skip
         return result.with_log()
 
     def _snapshot(
-        self,
-        old: TableMetadata,
-        base: TableMetadata,
-        publication: Publication,
-        ids: FieldIds,
-        order: int,
-        now: datetime,
-        written: list[str],
+        self, old: TableMetadata, base: TableMetadata, publication: Publication, ids: FieldIds, order: int
     ) -> PublishedSnapshot:
+        """Write what describes the version; `base` has those of the published versions that stay."""
         parent = max((each.id for each in base.snapshots if each.id < self._number), default=None)
         widened, older, is_same = self._widened(ids, publication.schema), None, False
         if (source := old.nearest(self._number)) is not None:
@@ -310,11 +308,11 @@ class _Publishing:
             older = OlderVersion(folder.Named(self._storage, old), source, changed)
         types = Types(ids, widened, not is_same, order)
         name = self._store.clock.new_id()
-        files = VersionFiles(self._table, self._state, self._storage, publication, types, name, older, written)
+        files = VersionFiles(self._table, self._state, self._storage, publication, types, name, older, self._written)
         described = files.write(parent)
         is_append = described.only_adds and (source.id if source else None) == parent
         return PublishedSnapshot(
-            self._number, parent, publication.sequence, self._committed, now, publication.schema["schema-id"],
+            self._number, parent, publication.sequence, self._committed, self._now, publication.schema["schema-id"],
             described.manifest_list, "append" if is_append else "overwrite", described.totals,
         )  # fmt: skip
 
@@ -347,13 +345,6 @@ class _Publishing:
             data_files=data_files, delete_files=delete_files, rows=snapshot.rows, warnings=warnings,
             is_nothing=is_nothing,
         )  # fmt: skip
-
-
-def discard(storage: Storage, written: Iterable[str]) -> None:
-    """Delete files that nothing names; one that cannot be deleted now is deleted by a later publication."""
-    for path in written:
-        with contextlib.suppress(StorageError):
-            storage.delete(path)
 
 
 def _order(

@@ -376,3 +376,23 @@ def test_a_table_whose_rows_age_is_published_with_a_warning(tmp_path):
         assert report.warnings == (
             "other engines still read the rows that ageOff(at,1000) drops from now on, until you publish again",
         )
+
+
+def test_a_lost_answer_leaves_metadata_whose_files_are_there(store, monkeypatch):
+    ingest(store, rows_of("a"))
+    address = published_now(store).address
+    ingest(store, rows_of("k"))
+    create = store.storage.write_new
+
+    def lost(path: str, content: bytes) -> bool:
+        create(path, content)
+        raise StorageError("the answer was lost", hint="")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store.storage, "write_new", lost)
+        with pytest.raises(StorageError):
+            published_now(store)
+    assert read_keys(address) == ["a"]
+    assert read_keys(f"{address}/metadata/v2.metadata.json") == ["a", "k"]
+    assert published_now(store).is_nothing
+    assert read_keys(address) == ["a", "k"]
