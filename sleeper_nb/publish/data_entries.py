@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from sleeper_nb.errors import Action, InvalidInput, StorageError, first_line
 from sleeper_nb.model import statistics
 from sleeper_nb.model.checksums import is_stamp
-from sleeper_nb.model.schema import Field, FieldType
+from sleeper_nb.model.schema import Field, FieldType, is_list_type
 from sleeper_nb.publish.iceberg_schema import FieldIds, promotes, type_json
 from sleeper_nb.publish.live_files import LiveFile, LiveFiles
 from sleeper_nb.publish.manifests import ManifestEntry
@@ -79,13 +79,13 @@ class Footer:
     ----------
     types
         The Arrow type of each column.
-    has_ids
-        Whether its columns have field ids, which readers believe before names.
+    problem
+        Why readers would not find its columns by their names; "" where they do.
     """
 
     rows: int
     types: Mapping[str, pa.DataType]
-    has_ids: bool
+    problem: str
 
 
 def read_footers(filenames: Iterable[str], storage: Storage) -> dict[str, Footer]:
@@ -104,7 +104,30 @@ def _footer(filename: str, storage: Storage) -> Footer:
             hint = "the file may be truncated or not a Parquet file: restore it from a copy"
             raise StorageError(f"cannot read {storage.locate(filename)}: {first_line(error)}", hint=hint) from error
         columns = opened.schema_arrow
-        return Footer(opened.metadata.num_rows, {each.name: each.type for each in columns}, any(map(_has_id, columns)))
+        return Footer(opened.metadata.num_rows, {each.name: each.type for each in columns}, _problem(opened))
+
+
+def _problem(opened: pq.ParquetFile) -> str:
+    if any(map(_has_id, opened.schema_arrow)):
+        return "has field ids of the program that wrote it, which other engines believe before names"
+    stored = [opened.schema.column(place).path for place in range(len(opened.schema))]
+    if stored != [path for each in opened.schema_arrow for path in _stored_paths(each.name, each.type)]:
+        return "has lists or maps with other names inside than other engines look for"
+    return ""
+
+
+def _stored_paths(path: str, kind: pa.DataType) -> Iterator[str]:
+    """Yield the paths of the columns in which a file has a field, with the names that Parquet advises."""
+    if is_list_type(kind):
+        yield from _stored_paths(f"{path}.list.element", kind.value_type)
+    elif pa.types.is_map(kind):
+        yield from _stored_paths(f"{path}.key_value.key", kind.key_type)
+        yield from _stored_paths(f"{path}.key_value.value", kind.item_type)
+    elif pa.types.is_struct(kind):
+        for place in range(kind.num_fields):
+            yield from _stored_paths(f"{path}.{kind.field(place).name}", kind.field(place).type)
+    else:
+        yield path
 
 
 def _has_id(field: pa.Field) -> bool:
@@ -123,15 +146,12 @@ def needs_footer(file: LiveFile) -> bool:
     return is_of_others or file.rows is None
 
 
-def check_ids(footers: Mapping[str, Footer], storage: Storage, table: str) -> None:
-    """Refuse files with field ids of their own, by which readers would take columns for others."""
-    strange = next((name for name, footer in footers.items() if footer.has_ids), None)
-    if strange is not None:
-        raise InvalidInput(
-            f"{storage.locate(strange)} has field ids of the program that wrote it, by which other engines would take "
-            f"its columns for others of table {table!r}",
-            hint="delete its rows, and load the file with a copy of its rows",
-        )
+def check_names(footers: Mapping[str, Footer], storage: Storage) -> None:
+    """Refuse files in which readers would take columns for others, or not find them."""
+    for name, footer in footers.items():
+        if footer.problem:
+            hint = "delete its rows, and load the file with a copy of its rows"
+            raise InvalidInput(f"{storage.locate(name)} {footer.problem}", hint=hint)
 
 
 def check_types(footers: Mapping[str, Footer], fields: Sequence[Field], ids: FieldIds) -> None:

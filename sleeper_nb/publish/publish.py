@@ -308,7 +308,7 @@ class _Publishing:
             older = OlderVersion(folder.Named(self._storage, old), source, changed)
         types = Types(ids, widened, not is_same, order)
         name = self._store.clock.new_id()
-        files = VersionFiles(self._table, self._state, self._storage, publication, types, name, older, self._written)
+        files = VersionFiles(self._state, self._storage, publication, types, name, older, self._written)
         described = files.write(parent)
         is_append = described.only_adds and (source.id if source else None) == parent
         return PublishedSnapshot(

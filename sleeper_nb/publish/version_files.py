@@ -15,7 +15,7 @@ from sleeper_nb.publish.data_entries import (
     Address,
     EntryMaker,
     check_address,
-    check_ids,
+    check_names,
     check_types,
     needs_footer,
     read_footers,
@@ -141,8 +141,6 @@ class VersionFiles:
 
     Parameters
     ----------
-    table
-        The table's name, for errors.
     publication
         The number of the version, and Iceberg's JSON of its schema.
     name
@@ -153,7 +151,6 @@ class VersionFiles:
         The paths of the files that were written.
     """
 
-    table: str
     state: TableState
     storage: Storage
     publication: Publication
@@ -215,7 +212,7 @@ class VersionFiles:
         of_others = [file.filename for file in new if needs_footer(file)]
         footers = read_footers(dict.fromkeys((*judged, *of_others)), self.storage)
         check_types({name: footers[name] for name in judged}, types.widened, types.ids)
-        check_ids(footers, self.storage, self.table)
+        check_names(footers, self.storage)
         maker = EntryMaker(live, types.ids, types.order, self._address, footers)
         return list(maker.entries([file.filename for file in new]))
 

@@ -396,3 +396,15 @@ def test_a_lost_answer_leaves_metadata_whose_files_are_there(store, monkeypatch)
     assert read_keys(f"{address}/metadata/v2.metadata.json") == ["a", "k"]
     assert published_now(store).is_nothing
     assert read_keys(address) == ["a", "k"]
+
+
+def test_a_file_with_other_names_inside_its_lists_is_refused(tmp_path):
+    others = tmp_path / "others"
+    others.mkdir()
+    rows = pa.table({"k": [1, 2], "v": [[1], [2, 3]]}, pa.schema([("k", pa.int64()), ("v", pa.list_(pa.int64()))]))
+    pq.write_table(rows, others / "x.parquet", use_compliant_nested_type=False)
+    with sl.connect(tmp_path / "w", data_paths=[others]) as session:
+        table = session.create_table("t", Schema({"k": "long"}, {}, {"v": "list<long>?"}))
+        table.add_files(others / "x.parquet")
+        with pytest.raises(InvalidInput, match="has lists or maps with other names inside"):
+            published_now(table._store)
