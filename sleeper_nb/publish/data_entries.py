@@ -22,6 +22,7 @@ from sleeper_nb.model.checksums import is_stamp
 from sleeper_nb.model.schema import Field, FieldType, is_list_type
 from sleeper_nb.publish.iceberg_schema import FieldIds, promotes, type_json
 from sleeper_nb.publish.live_files import LiveFile, LiveFiles
+from sleeper_nb.publish.manifest_plan import MOST_ENTRIES, in_parts
 from sleeper_nb.publish.manifests import ManifestEntry
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.paths import is_foreign, is_moved
@@ -199,9 +200,10 @@ class EntryMaker:
 
     def entries(self, filenames: Iterable[str]) -> Iterator[ManifestEntry]:
         """Yield an entry for each of some files, in order."""
-        names = list(filenames)
-        if not names:
-            return
+        for names in in_parts(filenames, MOST_ENTRIES):
+            yield from self._entries(names)
+
+    def _entries(self, names: Sequence[str]) -> Iterator[ManifestEntry]:
         rows = self.live.state.files.active.take([self.live.place[name] for name in names])
         bounds = [column for column in self._columns(rows) if column is not None]
         for at, (name, size) in enumerate(zip(names, rows["bytes"].to_pylist(), strict=True)):

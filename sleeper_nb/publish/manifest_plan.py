@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, TypeVar
 
 from sleeper_nb.publish.manifests import ManifestEntry, ManifestFile
@@ -92,5 +93,8 @@ class ManifestPlan:
         return cls(tuple(kept), tuple(carried), frozenset(known), lost)
 
 
-def in_parts(values: Sequence[T], most: int) -> Iterator[Sequence[T]]:
-    yield from (values[at : at + most] for at in range(0, len(values), most))
+def in_parts(values: Iterable[T], most: int) -> Iterator[list[T]]:
+    """Yield values in lists of at most so many: entries of a million files would fill the memory."""
+    rest = iter(values)
+    while part := list(islice(rest, most)):
+        yield part

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -172,11 +173,11 @@ class VersionFiles:
         data_plan = ManifestPlan.of(old[DATA], lambda entry: entry.address in kept or _is_other(entry, judged))
         deletes_plan = ManifestPlan.of(old[DELETES], lambda entry: self._key(entry) in keys or _is_other(entry, judged))
         new = [file for address, file in kept.items() if address not in data_plan.known]
-        entries = self._entries(live, new, list(kept.values()))
+        entries = self._checked(live, new, kept.values()).entries([file.filename for file in new])
         made = [self._write_deletes(live.files[name], each) for name, each in deletes.to_write.items()]
         manifests = [*data_plan.kept, *deletes_plan.kept]
-        manifests += self._manifests(DATA, [*data_plan.carried, *entries], 0)
-        manifests += self._manifests(DELETES, [*deletes_plan.carried, *made], len(manifests))
+        manifests += self._manifests(DATA, chain(data_plan.carried, entries), 0)
+        manifests += self._manifests(DELETES, chain(deletes_plan.carried, made), len(manifests))
         path = paths.manifest_list(self.publication.snapshot_id, self.name)
         self._put(path, self.publication.manifest_list(manifests, parent))
         only_adds = not data_plan.lost and not deletes_plan.lost and not made
@@ -203,8 +204,8 @@ class VersionFiles:
             found = pool.map(lambda file: file.deleted(self.state, self.storage), wanted)
             return _Deletes({file.filename: each for file, each in zip(wanted, found, strict=True)})
 
-    def _entries(self, live: LiveFiles, new: Sequence[LiveFile], kept: Sequence[LiveFile]) -> list[ManifestEntry]:
-        """Return the entries of new data files, after the footers of those that need it were looked into."""
+    def _checked(self, live: LiveFiles, new: Sequence[LiveFile], kept: Iterable[LiveFile]) -> EntryMaker:
+        """Return what makes the entries of new data files, after a look into the footers of those that need it."""
         for file in new:
             check_address(self._address.of(file.filename))
         types = self.types
@@ -213,8 +214,7 @@ class VersionFiles:
         footers = read_footers(dict.fromkeys((*judged, *of_others)), self.storage)
         check_types({name: footers[name] for name in judged}, types.widened, types.ids)
         check_names(footers, self.storage)
-        maker = EntryMaker(live, types.ids, types.order, self._address, footers)
-        return list(maker.entries([file.filename for file in new]))
+        return EntryMaker(live, types.ids, types.order, self._address, footers)
 
     def _write_deletes(self, file: LiveFile, positions: Positions) -> ManifestEntry:
         address = self._address.of(file.filename)
@@ -226,7 +226,7 @@ class VersionFiles:
         ends = {FILE_PATH_ID: address.encode()}
         return ManifestEntry(self._address.of(path), len(positions), len(content), {}, ends, ends, deletes_of=address)
 
-    def _manifests(self, content: int, entries: Sequence[ManifestEntry], first: int) -> list[ManifestFile]:
+    def _manifests(self, content: int, entries: Iterable[ManifestEntry], first: int) -> list[ManifestFile]:
         made = []
         for number, part in enumerate(in_parts(entries, MOST_ENTRIES), first):
             path = paths.manifest(self.name, number)
