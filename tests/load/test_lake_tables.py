@@ -12,13 +12,15 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.types import LongType, StringType
+from pyiceberg.schema import Schema as IcebergSchema
+from pyiceberg.types import FixedType, LongType, NestedField, StringType, TimestampType, UUIDType
 
 import sleeper_nb as sl
 from sleeper_nb.errors import InvalidInput, NotFound, NotInstalled
@@ -156,6 +158,30 @@ def test_columns_of_an_iceberg_table_are_found_by_their_ids(tmp_path: Path):
     ]
     then = open_lake_table(f"{lakes.address_of(table)}@{before.snapshot_id}")
     assert (then.schema, then.to_arrow().to_pylist()) == (rows.schema, rows.to_pylist())
+
+
+def test_types_that_only_other_formats_have_are_mapped(tmp_path: Path):
+    rows = pa.table({
+        "k": pa.array([1, 2], pa.int16()),
+        "b": pa.array([-128, None], pa.int8()),
+        "n": pa.array([datetime(2026, 1, 1), None], pa.timestamp("us")),  # noqa: DTZ001 - it has no zone
+    })  # fmt: skip
+    fields = NestedField(1, "k", LongType()), NestedField(2, "u", UUIDType()), NestedField(3, "f", FixedType(2))
+    kinds = IcebergSchema(*fields, NestedField(4, "n", TimestampType()))
+    table = lakes.iceberg_table(tmp_path / "i", schema=kinds)
+    wide = {"k": [1], "u": pa.array([UUID(int=5).bytes], pa.uuid()), "f": pa.array([b"ab"], pa.binary(2))}
+    table.append(pa.table({**wide, "n": rows["n"].slice(0, 1)}))
+    with sl.connect(tmp_path / "w") as session:
+        delta = session.create_table("d", data=lakes.delta_table(tmp_path / "d", rows), row_keys=["k"])
+        iceberg = session.create_table("i", data=lakes.address_of(table), row_keys=["k"])
+        assert [str(each.type) for each in delta.schema.fields] == ["int", "tinyint", "timestamp"]
+        assert [str(each.type) for each in iceberg.schema.fields] == ["long", "uuid", "bytearray", "timestamp"]
+        moment = datetime(2026, 1, 1, tzinfo=UTC)
+        assert [row["n"] for row in rows_of(delta).to_pylist()] == [moment, None]
+        assert rows_of(iceberg).to_pylist() == [{"k": 1, "u": str(UUID(int=5)), "f": b"ab", "n": moment}]
+        call = f"iceberg('{tmp_path}/i/n/t')"
+        found = session.sql(f"SELECT typeof(u), u::VARCHAR, f, n FROM {call}", engine="duckdb").to_arrow().to_pylist()
+        assert list(found[0].values()) == ["UUID", str(UUID(int=5)), b"ab", moment]
 
 
 def test_files_without_ids_and_columns_are_read_by_the_mapping_of_names(tmp_path: Path):

@@ -94,12 +94,12 @@ def _z85(content: bytes) -> str:
     return "".join(Z85[number // 85**place % 85] for number in numbers for place in (4, 3, 2, 1, 0))
 
 
-def iceberg_table(folder: Path, *commits: pa.Table, **options: Any) -> Table:
-    """Write a table with a snapshot for each commit."""
+def iceberg_table(folder: Path, *commits: pa.Table, schema: Any = None) -> Table:
+    """Write a table with a snapshot for each commit; `schema` is that of the first if it is not given."""
     folder.mkdir(parents=True, exist_ok=True)
     catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
     catalog.create_namespace("n")
-    table = catalog.create_table("n.t", commits[0].schema, **options)
+    table = catalog.create_table("n.t", schema or commits[0].schema)
     for rows in commits:
         table.append(rows)
     return table
