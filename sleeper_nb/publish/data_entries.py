@@ -65,7 +65,8 @@ def _with_scheme(place: str) -> str:
 
 def check_address(address: str) -> None:
     """Refuse an address that readers would cut, as they take it for a URL."""
-    if (strange := next((c for c in address if c in "?#" or not c.isprintable()), None)) is not None:
+    if not address.isprintable() or "?" in address or "#" in address:
+        strange = next(c for c in address if c in "?#" or not c.isprintable())
         raise InvalidInput(
             f"{address} has {strange!r} in it, where other engines end an address",
             hint="move the warehouse to a folder without it; rows of files that stay in place can be copied",
