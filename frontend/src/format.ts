@@ -95,7 +95,17 @@ export function clock(milliseconds: number): string {
   return iso(milliseconds).slice(11, 16);
 }
 
-/** `just now`, `2 min ago`, `3 h ago`, `yesterday`, `5 days ago`; the date from 30 days on. Put `utcExact` on hover. */
+/** `1 Nov 10:02`, in UTC, with the year where it is not that of `now`. Put `utcAgo` on hover. */
+export function moment(milliseconds: number, now: number = Date.now()): string {
+  return `${day(milliseconds, now)} ${clock(milliseconds)}`;
+}
+
+/** `2026-11-01 10:02:33 UTC, 2 min ago`. */
+export function utcAgo(milliseconds: number, now: number = Date.now()): string {
+  return `${utcExact(milliseconds)}, ${ago(milliseconds, now)}`;
+}
+
+/** `just now`, `2 min ago`, `3 h ago`, `yesterday`, `5 days ago`; the date from 30 days on. */
 export function ago(milliseconds: number, now: number = Date.now()): string {
   const passed = now - milliseconds;
   if (passed < MINUTE) return "just now"; // also for a clock that runs ahead of ours

@@ -1,7 +1,7 @@
 /** The History tab: commits, the newest first. One that is selected is shown, two are compared. */
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ago, clock, count, plural, utcExact } from "./format";
+import { count, moment, plural, utcAgo, utcExact } from "./format";
 import "./history.css";
 import { Icon } from "./icons";
 import { failureOf } from "./kernel";
@@ -90,26 +90,18 @@ function Commits({ store, entries }: { store: Store; entries: HistoryEntry[] }) 
   };
   return (
     <ul ref={list} class="sx-commits" aria-label="Commits, newest first" onKeyDown={onKey}>
-      {entries.map((entry, at) => (
-        <Commit key={entry.number} store={store} entry={entry} most={most} when={whenOf(entry, entries[at - 1])} />
-      ))}
+      {entries.map((entry) => <Commit key={entry.number} store={store} entry={entry} most={most} />)}
     </ul>
   );
-}
-
-/** How long ago; of those at the same time, the clock. */
-function whenOf({ committed }: HistoryEntry, newer: HistoryEntry | undefined): string {
-  return newer && ago(newer.committed) === ago(committed) ? clock(committed) : ago(committed);
 }
 
 interface CommitParts {
   store: Store;
   entry: HistoryEntry;
   most: number; // rows of the largest snapshot
-  when: string;
 }
 
-function Commit({ store, entry, most, when }: CommitParts) {
+function Commit({ store, entry, most }: CommitParts) {
   const [open, setOpen] = useState(false);
   const shown = store.version.value;
   const isShown = entry.number === shown;
@@ -142,10 +134,13 @@ function Commit({ store, entry, most, when }: CommitParts) {
               {[entry.message ? kindLabel(entry.kind) : "", entry.change].filter(Boolean).join(" · ")}
             </span>
           </span>
-          <span class="sx-commit-rows" style={{ backgroundSize: `${(100 * entry.rows) / most}% 20px` }}>
+          <span class="sx-commit-rows">
+            <span class="sx-commit-track">
+              <span class="sx-commit-bar" style={{ width: `${(100 * entry.rows) / most}%` }} />
+            </span>
             {count(entry.rows)}
           </span>
-          <time class="sx-commit-time sx-muted" title={utcExact(entry.committed)}>{when}</time>
+          <time class="sx-commit-time sx-muted" title={utcAgo(entry.committed)}>{moment(entry.committed)}</time>
         </button>
         {!isShown && (
           <Button

@@ -1,5 +1,5 @@
 /** What the time bar says about a version. */
-import { ago, bytes, plural, utc, utcExact } from "./format";
+import { bytes, moment, plural, utc, utcAgo } from "./format";
 import { kindLabel } from "./kinds";
 import type { Versions } from "./protocol";
 
@@ -16,7 +16,7 @@ export interface VersionWords {
   did: string; // "Ingest +28,135 rows"
   message: string;
   size: string; // "336,776 rows, 12 MiB"
-  when: string; // "2 h ago"
+  when: string; // "1 Nov 10:02"
   exactly: string;
   savepoints: string[];
 }
@@ -33,8 +33,8 @@ export function wordsOf(versions: Versions, index: number, now: number = Date.no
     did: `${kindLabel(kind)} ${versions.change[index] ?? ""}`.trim(),
     message: versions.message[index] ?? "",
     size: size > 0 ? `${rows}, ${bytes(size)}` : rows,
-    when: ago(at, now),
-    exactly: utcExact(at),
+    when: moment(at, now),
+    exactly: utcAgo(at, now),
     savepoints: versions.savepoints[String(number)] ?? [],
   };
 }

@@ -6,6 +6,7 @@ import {
   count,
   day,
   label,
+  moment,
   percent,
   plural,
   seconds,
@@ -13,6 +14,7 @@ import {
   shorten,
   signed,
   utc,
+  utcAgo,
   utcExact,
 } from "../src/format";
 
@@ -71,6 +73,9 @@ describe("times", () => {
     expect(clock(AT)).toBe("10:02");
     expect(day(AT)).toBe("1 Nov 2026");
     expect(day(AT, AT)).toBe("1 Nov");
+    expect(moment(AT, AT)).toBe("1 Nov 10:02");
+    expect(moment(AT - 400 * 86_400_000, AT)).toBe("27 Sep 2025 10:02");
+    expect(utcAgo(AT, AT + 120_000)).toBe("2026-11-01 10:02:33 UTC, 2 min ago");
   });
 
   it.each([
