@@ -515,7 +515,6 @@ function keyspace(version: number, many: number, fileCount: number): KeySpaceAns
   return {
     version, keys: ["carrier", "flight"], leaves, files,
     jobs: [{ leaf: 0, files: 3, bytes: 2_070_000 }],
-    unreferenced: 21,
     line: `%sleeper partitions flights@${version}`,
   };
 }

@@ -14,10 +14,10 @@ export const HEATS = ["empty", "small", "usual", "large", "hot"] as const;
 export type Heat = (typeof HEATS)[number];
 export const HEAT_LABELS: Record<Heat, string> = {
   empty: "Empty",
-  small: "Under ½ of the median",
-  usual: "About the median",
-  large: "Over 2× the median",
-  hot: "Hot: over 4× the median",
+  small: "Under ½×",
+  usual: "½ to 1½×",
+  large: "1½ to 3×",
+  hot: "Hot: over 3×",
 };
 
 /** Boundaries of `rows.length` leaves from 0 to 1: to the scale of rows, or all equal. */
@@ -46,8 +46,8 @@ export function median(values: readonly number[]): number {
 
 export function heatOf(rows: number, usual: number): Heat {
   if (rows === 0) return "empty";
-  if (rows > 4 * usual) return "hot";
-  if (rows > 2 * usual) return "large";
+  if (rows > 3 * usual) return "hot";
+  if (rows > 1.5 * usual) return "large";
   return rows < usual / 2 ? "small" : "usual";
 }
 
@@ -86,7 +86,6 @@ export interface Bar {
   x: number;
   width: number;
   lane: number; // 0 is next to the strip
-  size: number; // class of its bytes, 0 to 3
 }
 
 /** Files as bars where they fit; else how many there are at each pixel. */
@@ -94,16 +93,6 @@ export type Layers = { bars: Bar[]; lanes: number; shown: number } | { counts: n
 
 const LEAST_WIDTH = 3;
 const GAP = 1;
-export const SIZE_CLASSES = 4;
-
-/** From which part of the largest file on a file has each class. */
-export const SIZE_SHARES = [0, 1 / 64, 1 / 8, 1 / 2];
-
-export function sizeClass(size: number, largest: number): number {
-  let found = 0;
-  while (found < SIZE_CLASSES - 1 && size > largest * SIZE_SHARES[found + 1]!) found++;
-  return found;
-}
 
 /** Put the files of a view into at most `mostLanes` lanes; count them by pixel when there are more. */
 export function layers(edges: Float64Array, files: Files, view: View, width: number, mostLanes: number): Layers {
@@ -114,17 +103,11 @@ export function layers(edges: Float64Array, files: Files, view: View, width: num
     const end = (edges[files.last[file]! + 1]! - view.start) * scale;
     if (end > 0 && x < width) shown.push({ file, x: Math.max(0, x), end: Math.min(width, end) });
   }
-  return packed(shown, files, mostLanes, width) ?? counted(shown, width);
+  return packed(shown, mostLanes, width) ?? counted(shown, width);
 }
 
-function packed(
-  shown: { file: number; x: number; end: number }[],
-  files: Files,
-  mostLanes: number,
-  width: number,
-): Layers | null {
+function packed(shown: { file: number; x: number; end: number }[], mostLanes: number, width: number): Layers | null {
   if (shown.length > (mostLanes * width) / (LEAST_WIDTH + GAP)) return null; // they cannot fit
-  const largest = files.bytes.reduce((most, each) => Math.max(most, each), 0);
   const ends: number[] = []; // of each lane
   const bars: Bar[] = [];
   shown.sort((a, b) => a.x - b.x || b.end - a.end || a.file - b.file);
@@ -134,7 +117,7 @@ function packed(
     if (taken >= mostLanes) return null;
     const wide = Math.max(LEAST_WIDTH, end - x - GAP);
     ends[taken] = x + wide;
-    bars.push({ file, x, width: wide, lane: taken, size: sizeClass(files.bytes[file]!, largest) });
+    bars.push({ file, x, width: wide, lane: taken });
   }
   return { bars, lanes: ends.length, shown: shown.length };
 }

@@ -2,24 +2,24 @@
 import { plural } from "./format";
 import type { Bar, Frame, Heat, Layers, Piece } from "./keyspace_layout";
 
-export const LANE = 16; // pixels from a lane of files to the next
+export const LANE = 8; // pixels from a lane of files to the next
 export const STRIP = 40; // height of the strip of leaves
 export const PROFILE = 80; // height of the counts of files, where they are too many for bars
 export const CAPTIONS = 20; // above, for what a compaction would merge
-export const HEIGHTS = [4, 7, 10, 13]; // of a file, by its class of size
+const FILE = 6; // height of a file
 
 /** Colours as the browser resolved them: a canvas does not know the tokens of the page. */
-export type Inks = Record<Heat | "file0" | "file1" | "file2" | "file3" | "frame" | "line" | "text" | "surface", string>;
+export type Inks = Record<Heat | "files" | "frame" | "line" | "text" | "surface", string>;
 
 export const INK_NAMES: (keyof Inks)[] = [
-  "empty", "small", "usual", "large", "hot", "file0", "file1", "file2", "file3", "frame", "line", "text", "surface",
+  "empty", "small", "usual", "large", "hot", "files", "frame", "line", "text", "surface",
 ];
 
 export interface Picture {
   pieces: Piece[];
   layers: Layers;
   frames: Frame[];
-  filesHeight: number;
+  floor: number; // pixels above the strip
   captions: (string | null)[]; // of each frame, where it fits
 }
 
@@ -29,7 +29,8 @@ export function filesHeight(mostLanes: number, layers: Layers): number {
 }
 
 export function paint(canvas: HTMLCanvasElement, picture: Picture, inks: Inks, width: number, font: string): void {
-  const height = CAPTIONS + picture.filesHeight + STRIP;
+  const { floor } = picture;
+  const height = floor + STRIP;
   const sharp = globalThis.devicePixelRatio || 1;
   if (canvas.width !== Math.round(width * sharp)) canvas.width = Math.round(width * sharp);
   if (canvas.height !== Math.round(height * sharp)) canvas.height = Math.round(height * sharp);
@@ -37,7 +38,6 @@ export function paint(canvas: HTMLCanvasElement, picture: Picture, inks: Inks, w
   if (pen === null) return;
   pen.setTransform(sharp, 0, 0, sharp, 0, 0);
   pen.clearRect(0, 0, width, height);
-  const floor = CAPTIONS + picture.filesHeight;
   if ("bars" in picture.layers) paintBars(pen, picture.layers.bars, inks, floor);
   else paintCounts(pen, picture.layers, inks, floor, font);
   paintStrip(pen, picture.pieces, inks, floor);
@@ -46,14 +46,13 @@ export function paint(canvas: HTMLCanvasElement, picture: Picture, inks: Inks, w
 
 /** Where a bar of a file is; the pointer asks the same. */
 export function barBox(bar: Bar, floor: number): { x: number; y: number; width: number; height: number } {
-  const height = HEIGHTS[bar.size]!;
-  return { x: bar.x, y: floor - bar.lane * LANE - 2 - height, width: bar.width, height };
+  return { x: bar.x, y: floor - bar.lane * LANE - 2 - FILE, width: bar.width, height: FILE };
 }
 
 function paintBars(pen: CanvasRenderingContext2D, bars: Bar[], inks: Inks, floor: number): void {
+  pen.fillStyle = inks.line;
   for (const bar of bars) {
     const box = barBox(bar, floor);
-    pen.fillStyle = inks[`file${bar.size}` as "file0"];
     pen.fillRect(box.x, box.y, box.width, box.height);
   }
 }
@@ -68,9 +67,9 @@ function paintCounts(
   const scale = (PROFILE - CAPTIONS) / Math.max(1, layers.most);
   layers.counts.forEach((count, x) => {
     const height = Math.max(2, count * scale);
-    pen.fillStyle = inks.file0;
+    pen.fillStyle = inks.files;
     if (count > 0) pen.fillRect(x, floor - 2 - height, 1, height);
-    pen.fillStyle = inks.file3;
+    pen.fillStyle = inks.line;
     if (count > 0) pen.fillRect(x, floor - 2 - height, 1, 1.5);
   });
   pen.font = font;

@@ -4,7 +4,7 @@ import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { bytes, count, plural, times } from "./format";
 import * as layout from "./keyspace_layout";
 import {
-  barBox, CAPTIONS, captionsOf, filesHeight, HEIGHTS, INK_NAMES, type Inks, paint, type Picture, STRIP,
+  barBox, CAPTIONS, captionsOf, filesHeight, INK_NAMES, type Inks, paint, type Picture, STRIP,
 } from "./keyspace_paint";
 import { useSize } from "./measured";
 import type { KeySpaceAnswer } from "./protocol";
@@ -88,7 +88,7 @@ export function Strip({ space, view, chosen, hovered, crowd, dark, onZoom, onCho
     pointer.value = null;
     hovered.value = null;
   };
-  const height = CAPTIONS + picture.filesHeight + STRIP;
+  const height = picture.floor + STRIP;
   return (
     <div class="sx-keyspace">
       <div
@@ -128,16 +128,15 @@ function pictureOf(space: Space, view: layout.View, width: number, canvas: HTMLC
     layers,
     frames,
     captions,
-    filesHeight: filesHeight(MOST_LANES, layers),
+    floor: (answer.jobs.length > 0 ? CAPTIONS : 0) + filesHeight(MOST_LANES, layers),
   };
 }
 
 function fileAt(picture: Picture, x: number, y: number): number | null {
   if (!("bars" in picture.layers)) return null;
-  const floor = CAPTIONS + picture.filesHeight;
   const found = picture.layers.bars.find((bar) => {
-    const box = barBox(bar, floor);
-    return x >= box.x && x <= box.x + box.width && y >= box.y - 2 && y <= box.y + box.height + 2;
+    const box = barBox(bar, picture.floor);
+    return x >= box.x && x <= box.x + box.width && y >= box.y - 1 && y <= box.y + box.height + 1;
   });
   return found?.file ?? null;
 }
@@ -250,13 +249,11 @@ function againstMedian(rows: number, usual: number): string {
 
 export function Legend({ space, crowd }: { space: Space; crowd: number }) {
   const present = new Set(space.heats);
-  const { files, jobs } = space.answer;
-  const largest = files.bytes.reduce((most, each) => Math.max(most, each), 0);
-  const sizes = [...new Set(files.bytes.map((each) => layout.sizeClass(each, largest)))].sort();
+  const { jobs } = space.answer;
   return (
     <div class="sx-keyspace-legend">
       <ul aria-label="Rows of a partition">
-        <li class="sx-muted">Rows (median {count(Math.round(space.usual))})</li>
+        <li class="sx-muted">Rows against the median, {count(Math.round(space.usual))}</li>
         {layout.HEATS.filter((each) => present.has(each)).map((heat) => (
           <li key={heat}>
             <span class={`sx-keyspace-swatch sx-ink-${heat}`} />
@@ -264,21 +261,11 @@ export function Legend({ space, crowd }: { space: Space; crowd: number }) {
           </li>
         ))}
       </ul>
-      <ul aria-label="Size of a file">
-        <li class="sx-muted">Files</li>
-        {crowd > 0 && (
-          <li>
-            <span class="sx-keyspace-swatch sx-ink-file1" />
-            Up to {plural(crowd, "file")} at one place: zoom in to see each
-          </li>
-        )}
-        {crowd === 0 &&
-          sizes.map((size) => (
-            <li key={size}>
-              <span class={`sx-keyspace-file sx-ink-file${size}`} style={{ height: `${HEIGHTS[size]}px` }} />
-              up to {bytes(largest * (layout.SIZE_SHARES[size + 1] ?? 1))}
-            </li>
-          ))}
+      <ul aria-label="Files">
+        <li>
+          <span class="sx-keyspace-file" />
+          {crowd > 0 ? `Up to ${plural(crowd, "file")} at one place: zoom in to see each` : "A file"}
+        </li>
         {jobs.length > 0 && (
           <li>
             <span class="sx-keyspace-frame" />

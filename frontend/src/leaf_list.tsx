@@ -1,7 +1,7 @@
 /** Key ranges as a list with search: what the picture shows, for the keyboard. Only rows that are seen are drawn. */
 import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useId, useMemo } from "preact/hooks";
-import { bytes, plural, times } from "./format";
+import { bytes, count, plural } from "./format";
 import { HEAT_LABELS, type Heat, listed } from "./keyspace_layout";
 import "./leaf_list.css";
 import { rowFor, useListWindow } from "./list_window";
@@ -15,18 +15,16 @@ const ORDERS = [{ value: "keys", title: "Key order" }, { value: "rows", title: "
 interface LeafListParts {
   leaves: KeySpaceAnswer["leaves"];
   heats: Heat[];
-  usual: number;
   chosen: Signal<number>;
   onChoose: (leaf: number) => void;
   onOpen: (leaf: number) => void;
 }
 
-export function LeafList({ leaves, heats, usual, chosen, onChoose, onOpen }: LeafListParts) {
+export function LeafList({ leaves, heats, chosen, onChoose, onOpen }: LeafListParts) {
   const search = useSignal("");
   const byRows = useSignal(false);
   const id = useId();
   const rows = useMemo(() => listed(leaves, search.value, byRows.value), [leaves, search.value, byRows.value]);
-  const most = useMemo(() => leaves.rows.reduce((sum, each) => Math.max(sum, each), 1), [leaves]);
   const at = rows.indexOf(chosen.value);
   const { box, first, end, page, onScroll, reveal } = useListWindow(rows.length, ROW);
   useEffect(() => {
@@ -52,6 +50,16 @@ export function LeafList({ leaves, heats, usual, chosen, onChoose, onOpen }: Lea
         />
         <span class="sx-muted" role="status">{search.value ? plural(rows.length, "range") : ""}</span>
       </div>
+      <div class="sx-leaves-head" aria-hidden="true">
+        <div class="sx-leaf-row sx-muted">
+          <span />
+          <span>Key range</span>
+          <span />
+          <span class="sx-leaf-number">Rows</span>
+          <span class="sx-leaf-number sx-leaf-files">Files</span>
+          <span class="sx-leaf-number sx-leaf-size">Size</span>
+        </div>
+      </div>
       <div
         ref={box} class="sx-leaves-list" role="listbox" tabindex={0} aria-label="Key ranges"
         aria-activedescendant={at >= first && at < end ? `${id}-${at}` : undefined} data-lm-suppress-shortcuts="true"
@@ -61,26 +69,17 @@ export function LeafList({ leaves, heats, usual, chosen, onChoose, onOpen }: Lea
         <div class="sx-leaves-all" role="presentation" style={{ height: `${rows.length * ROW}px` }}>
           {shown.map((leaf, index) => (
             <div
-              key={leaf} id={`${id}-${first + index}`} class="sx-leaf" role="option"
-              aria-selected={leaf === chosen.value} aria-setsize={rows.length} aria-posinset={first + index + 1}
+              key={leaf} id={`${id}-${first + index}`} class="sx-leaf sx-leaf-row" role="option"
+              aria-label={saidOf(leaves, heats, leaf)} aria-selected={leaf === chosen.value}
+              aria-setsize={rows.length} aria-posinset={first + index + 1}
               style={{ top: `${(first + index) * ROW}px` }} title="Double-click, or Enter, to see its rows"
               onClick={() => onChoose(leaf)} onDblClick={() => onOpen(leaf)}
             >
+              <span class={`sx-leaf-swatch sx-ink-${heats[leaf]}`} title={HEAT_LABELS[heats[leaf]!]} />
               <span class="sx-leaf-range sx-cut" title={leaves.range[leaf]}>{leaves.range[leaf]}</span>
-              <span class="sx-leaf-heat sx-muted">
-                {heats[leaf] === "hot" || heats[leaf] === "empty" ? word(heats[leaf]!) : ""}
-              </span>
-              <span class="sx-leaf-bar" aria-hidden="true">
-                <span
-                  class={`sx-leaf-fill sx-ink-${heats[leaf]}`}
-                  style={{ width: `${(100 * leaves.rows[leaf]!) / most}%` }} title={HEAT_LABELS[heats[leaf]!]}
-                />
-              </span>
-              <span class="sx-leaf-number">{plural(leaves.rows[leaf]!, "row")}</span>
-              <span class="sx-leaf-times sx-muted">
-                {usual > 0 && leaves.rows[leaf]! > 0 ? times(leaves.rows[leaf]! / usual) : ""}
-              </span>
-              <span class="sx-leaf-number sx-leaf-files">{plural(leaves.files[leaf]!, "file")}</span>
+              <span class="sx-leaf-heat sx-muted">{word(heats[leaf]!)}</span>
+              <span class="sx-leaf-number">{count(leaves.rows[leaf]!)}</span>
+              <span class="sx-leaf-number sx-leaf-files">{count(leaves.files[leaf]!)}</span>
               <span class="sx-leaf-number sx-leaf-size">{bytes(leaves.bytes[leaf]!)}</span>
             </div>
           ))}
@@ -91,6 +90,11 @@ export function LeafList({ leaves, heats, usual, chosen, onChoose, onOpen }: Lea
   );
 }
 
+function saidOf({ range, rows, files, bytes: sizes }: KeySpaceAnswer["leaves"], heats: Heat[], leaf: number): string {
+  const held = [plural(rows[leaf]!, "row"), plural(files[leaf]!, "file"), bytes(sizes[leaf]!)];
+  return [range[leaf], word(heats[leaf]!), ...held].filter(Boolean).join(", ");
+}
+
 function word(heat: Heat): string {
-  return heat === "hot" ? "Hot" : "Empty";
+  return heat === "hot" ? "Hot" : heat === "empty" ? "Empty" : "";
 }

@@ -90,8 +90,7 @@ function KeySpace({ store, answer }: { store: Store; answer: KeySpaceAnswer }) {
       />
       <Legend space={space} crowd={crowd.value} />
       <LeafList
-        leaves={answer.leaves} heats={heats} usual={usual} chosen={chosen} onChoose={choose}
-        onOpen={(leaf) => void open(leaf)}
+        leaves={answer.leaves} heats={heats} chosen={chosen} onChoose={choose} onOpen={(leaf) => void open(leaf)}
       />
     </>
   );
@@ -116,7 +115,6 @@ function Summary({ space, equal, view, onZoom }: SummaryParts) {
     plural(leaves.id.length, "partition"),
     plural(total(leaves.rows), "row"),
     `${merged > 0 ? "" : `${plural(files.name.length, "file")} · `}${bytes(total(files.bytes))}`,
-    answer.unreferenced > 0 ? plural(answer.unreferenced, "unreferenced file") : "",
   ].filter(Boolean);
   return (
     <div class="sx-keyspace-top">

@@ -187,7 +187,6 @@ export interface KeySpaceAnswer {
   leaves: { id: string[]; range: string[]; low: string[]; rows: number[]; bytes: number[]; files: number[]; depth: number[] };
   files: { name: string[]; first: number[]; last: number[]; rows: number[]; bytes: number[]; deleted: number[]; job: number[] }; // job: index into jobs, or -1
   jobs: { leaf: number; files: number; bytes: number }[]; // what a compaction would merge now
-  unreferenced: number; // files that garbage collection removes
   line: string;
 }
 

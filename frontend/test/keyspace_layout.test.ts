@@ -9,7 +9,6 @@ import {
   median,
   panned,
   revealed,
-  sizeClass,
   strip,
   WHOLE,
   zoomed,
@@ -49,7 +48,9 @@ describe("the strip of leaves", () => {
     expect(median([0, 10, 20, 30, 0])).toBe(20);
     expect(median([10, 20])).toBe(15);
     expect(median([0])).toBe(0);
-    expect([0, 5, 10, 41, 81].map((rows) => heatOf(rows, 20))).toEqual(["empty", "small", "usual", "large", "hot"]);
+    expect([0, 9, 10, 30, 31, 60, 61].map((rows) => heatOf(rows, 20))).toEqual(
+      ["empty", "small", "usual", "usual", "large", "large", "hot"],
+    );
   });
 
   test("has no more pieces than pixels, and a hot leaf among many is seen", () => {
@@ -110,11 +111,6 @@ describe("layers of files", () => {
     expect(made.most).toBeGreaterThanOrEqual(100);
     const near = layers(wide, files(many, many), { start: 0, end: 0.001 }, 1000, 12);
     expect("bars" in near).toBe(true);
-  });
-
-  test("have the height of their size against the largest file", () => {
-    expect([1, 100, 1000, 4000, 6400].map((size) => sizeClass(size, 6400))).toEqual([0, 0, 2, 3, 3]);
-    expect(sizeClass(0, 0)).toBe(0);
   });
 
   test("what a compaction would merge has a frame over its leaf; near ones are joined", () => {

@@ -97,7 +97,6 @@ class KeySpace:
                 "job": [-1] * self._files.num_rows,
             },
             "jobs": [],
-            "unreferenced": len(pc.unique(self._state.files.out_of_use["filename"])),
         }
 
     def merges(self, plan: CompactionReport, files: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,8 +139,8 @@ def _leaves(tree: PartitionTree, ids: pa.Array, schema: Schema) -> dict[str, lis
 def _range_text(key: str, ends: tuple[Any, Any], texts: Mapping[Any, str]) -> str:
     low, high = ends
     if low is None:
-        return "" if high is None else f"{key} (-∞, {texts[high]})"
-    return f"{key} [{texts[low]}, {texts[high]})"
+        return "" if high is None else f"{key} before {texts[high]}"
+    return f"{key} {texts[low]} and after" if high is None else f"{key} {texts[low]} to {texts[high]}"
 
 
 def _joined(parts: Sequence[list[str]], leaves: int, nothing: str) -> list[str]:
