@@ -99,8 +99,7 @@ export function RowScale({ rows }: { rows: readonly number[] }) {
   const most = rows.reduce((found, each) => Math.max(found, each), 0);
   return (
     <div class="sx-time-scale" title={`At most ${plural(most, "row")}`}>
-      {most > 0 && <span style={{ top: px(TOP - 8) }}>{short(most)}</span>}
-      {most > 0 && <span style={{ top: px(TOP + 5) }}>rows</span>}
+      {most > 0 && <span style={{ top: px(TOP - 8) }}>{short(most)} {most === 1 ? "row" : "rows"}</span>}
       <span style={{ top: px(BASE - 12) }}>0</span>
     </div>
   );

@@ -78,6 +78,8 @@ def test_in_forced_colours_every_tab_is_there(shown, theme, scheme):
     for tab in TABS:
         explorer.open(tab)
         expect(explorer.panel.locator("[aria-busy=true]")).to_have_count(0)
+        if tab == "Rows":
+            expect(explorer.bars("dep_delay")).to_be_visible()
         keep_shot(explorer.page, f"forced-{tab}-{scheme}")
     explorer.tab("SQL").focus()
     explorer.page.keyboard.press("Home")
