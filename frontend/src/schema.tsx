@@ -200,9 +200,12 @@ function ValuesOf({ name, header, unread }: { name: string; header: Header | nul
   if (header === null) return unread ? null : <Skeleton height="26px" />;
   const bars = header.bars.map((label, index) => ({ label, value: header.of[index] ?? 0 }));
   const distinct = header.distinct === null ? "" : `${header.exact ? "" : "≈ "}${plural(header.distinct, "value")}`;
+  const only = header.ranges || bars.length !== 1 ? null : bars[0]!.label || "''";
   return (
     <div class="sx-schema-bars">
-      <div>{bars.length > 0 && <MiniBars label={`Values of ${name}`} bars={bars} height={26} />}</div>
+      {only !== null ? <span class="sx-cut" title={only}>{only}</span> : (
+        <div>{bars.length > 0 && <MiniBars label={`Values of ${name}`} bars={bars} height={26} />}</div>
+      )}
       <span class="sx-muted sx-schema-facts">{distinct}</span>
     </div>
   );

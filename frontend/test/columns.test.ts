@@ -62,6 +62,12 @@ describe("widths", () => {
     expect(ownWidth(number, ["1234567890"], 0)).toBeGreaterThan(13 * 8 + 16);
   });
 
+  it("have room for what a value was", () => {
+    const pair = ownWidth(column("a"), ["<b>wrong</b>"], 0, ["<b>late</b>"]);
+    expect(pair).toBeGreaterThan(ownWidth(column("a"), ["<b>wrong</b><b>late</b>"], 0));
+    expect(ownWidth(column("a"), ["new"], 0, ["x".repeat(900)])).toBe(280);
+  });
+
   it("count wide characters as two", () => {
     expect(ownWidth(column("a"), ["東京都新宿区西新宿"], 0)).toBeGreaterThan(ownWidth(column("a"), ["abcdefghi"], 0));
   });

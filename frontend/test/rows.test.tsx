@@ -30,6 +30,9 @@ function cellOf(name: string, row: number): Cell {
 function headerOf(name: string): Header {
   const all = { counts: [30, 20, 10], of: [30, 20, 10], rows: 60, exact: true };
   if (name === "origin") return { ...all, ranges: false, bars: ORIGINS, nulls: 0, distinct: 3 };
+  const one = { ...all, ranges: false, nulls: 0, distinct: 1 };
+  if (name === "airport") return { ...one, bars: ["JFK"], counts: [60], of: [60] };
+  if (name === "note") return { ...one, bars: ["late"], counts: [12], of: [12], nulls: 48 };
   if (name === "notes") return { ...all, ranges: false, bars: [], counts: [], of: [], nulls: 0, distinct: null };
   const labels = ["≤ 10", "10 < … ≤ 20", "20 < … ≤ 30"];
   return { ...all, ranges: true, bars: labels, ends: ["1", "30"], nulls: 6, distinct: 30 };
@@ -180,6 +183,13 @@ describe("the Rows tab", () => {
     expect(find(".sx-cell-null").textContent).toBe("NULL");
     expect(find(".sx-cell-none").textContent).toBe("''");
     expect(find('[data-exact="12345"]').textContent).toBe("12,345");
+  });
+
+  it("says the only value of a column, and its share", async () => {
+    await shown({ columns: [...COLUMNS, column("airport", "string"), column("note", "string")] });
+    expect(header("airport").textContent).toContain("JFK, all rows");
+    expect(header("note").textContent).toContain("late, 20 %");
+    expect(document.querySelector('[aria-label="Filter note"]')).toBeNull();
   });
 
   it("asks once for a brush, and for rows and headers when it ends", async () => {

@@ -84,13 +84,15 @@ export class Blocks {
     return at !== undefined && mark?.differs?.[at] ? mark.before?.[at] : undefined;
   }
 
-  /** The first cells of a column that were read, to find its width. */
-  sample(column: string): Cell[] {
+  /** The first cells of a column that were read, and what they were before, to find its width. */
+  sample(column: string): { cells: Cell[]; before: (Cell | undefined)[] } {
     for (const kept of this.kept.values()) {
       const at = kept.place.get(column);
-      if (at !== undefined) return kept.rows.map((row) => row[at] as Cell);
+      if (at === undefined) continue;
+      const before = (kept.marks ?? []).map((mark) => (mark.differs?.[at] ? mark.before?.[at] : undefined));
+      return { cells: kept.rows.map((row) => row[at] as Cell), before };
     }
-    return [];
+    return { cells: [], before: [] };
   }
 
   retry(): void {

@@ -31,8 +31,10 @@ export function bodyCell(parts: CellParts) {
       {...(differs(column, cell) ? { "data-exact": exact(cell as Cell) } : {})}
       style={{ width: `${parts.width}px`, ...(left === null ? {} : { left: `${left}px` }) }}
     >
-      {before !== undefined && <del class="sx-cell-before">{content(column, before)}</del>}
-      {cell !== undefined && content(column, cell)}
+      {before !== undefined && <del class="sx-cell-before sx-cut">{content(column, before)}</del>}
+      {cell !== undefined && (before === undefined ? content(column, cell) : (
+        <span class="sx-cut">{content(column, cell)}</span>
+      ))}
       {parts.fraction > 0 && cell != null && <i class="sx-cell-pad" data-pad={fractionSpace(cell, parts.fraction)} />}
       {isActive && canOpen && (
         <button

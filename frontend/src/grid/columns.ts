@@ -18,6 +18,7 @@ const MOST_OWN = 280; // a column takes no more by itself
 const CHARACTER = 7.3; // px of a character of 13 px on average
 const STRONG = 8.4; // px of a strong one
 const MENU = 22; // px of the menu beside a name, without the padding
+const GAP = 2; // characters between a struck value and the one after it
 const DIGIT = 8.6; // digits are wider in some fonts, and a number that is cut is wrong
 
 /** The columns in the order in which they are read and numbered: row keys, sort keys, the others. */
@@ -68,15 +69,21 @@ export function withWidth(layout: ColumnLayout, name: string, width: number): Co
   return { ...layout, widths: { ...layout.widths, [name]: fit } };
 }
 
-/** The width that a column takes by itself: for its name, its bars, and some of its cells. */
-export function ownWidth(column: GridColumn, cells: Cell[], least: number): number {
+/** The width that a column takes by itself: for its name, its bars, and some of its cells with what they were before. */
+export function ownWidth(
+  column: GridColumn,
+  cells: Cell[],
+  least: number,
+  before: (Cell | undefined)[] = [],
+): number {
   const title = (widthOf(column.name) + (column.role ? 2.5 : 0)) * STRONG + MENU; // with the mark of a key
   const nulls = least > 0 && column.type.endsWith("?") ? 9 : 0; // characters of the share of NULL beside the type
   const type = (Math.min(widthOf(column.type), 18) + nulls) * 6.6;
   const [of, unit] = isNumber(column.kind) ? [numberWidth, DIGIT] : [cellWidth, CHARACTER];
   const digits = fractions(column, cells); // as cells of a column of floats are aligned at the point
-  const room = (cell: Cell): number => of(cell) + Math.max(0, digits - fraction(cell));
-  const longest = cells.reduce((most: number, each) => Math.max(most, room(each)), 0);
+  const old = (cell: Cell | undefined): number => (cell === undefined ? 0 : of(cell) + GAP);
+  const room = (cell: Cell, at: number): number => old(before[at]) + of(cell) + Math.max(0, digits - fraction(cell));
+  const longest = cells.reduce((most: number, each, at) => Math.max(most, room(each, at)), 0);
   const content = cells.length > 0 ? longest * unit : USUAL[column.kind] ?? USUAL.string;
   const days = least > 0 && (column.kind === "date" || column.kind === "timestamp") ? 152 : 0; // the ends of its bars
   const width = Math.ceil(Math.max(title, type, content as number, days) + PADDING);

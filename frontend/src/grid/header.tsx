@@ -104,6 +104,7 @@ function HeaderSummary({ column, width, isCurrent, headers }: HeaderParts & { he
   if (header === null) {
     return <div class="sx-head-summary">{headers.unread === "" && <div class="sx-bars-wait" />}</div>;
   }
+  if (!header.ranges && header.bars.length === 1) return <OneValue header={header} />;
   return (
     <div class="sx-head-summary">
       {header.bars.length > 0 ? (
@@ -113,6 +114,13 @@ function HeaderSummary({ column, width, isCurrent, headers }: HeaderParts & { he
       ) : <div class="sx-bars-none" />}
     </div>
   );
+}
+
+/** The only value and its share: one bar would be a block that says less. */
+function OneValue({ header }: { header: Header }) {
+  const [value, rows] = [header.bars[0] || "''", header.counts[0] ?? 0];
+  const text = `${value}, ${rows > 0 && rows === header.rows ? "all rows" : percent(rows, header.rows)}`;
+  return <div class="sx-head-summary sx-head-one sx-cut" title={text}>{text}</div>;
 }
 
 /** The share of NULL; the menu of the column leaves only these rows. */

@@ -90,8 +90,8 @@ type Sizes = Map<string, [width: number, fraction: number]>;
 function sizeOf(column: GridColumn, blocks: Blocks, own: Sizes, least: number): [width: number, fraction: number] {
   const known = own.get(column.name);
   if (known !== undefined) return known;
-  const cells = blocks.sample(column.name);
-  const size: [number, number] = [ownWidth(column, cells, least), fractions(column, cells)];
+  const { cells, before } = blocks.sample(column.name);
+  const size: [number, number] = [ownWidth(column, cells, least, before), fractions(column, cells)];
   if (cells.length > 0) own.set(column.name, size);
   return size;
 }
