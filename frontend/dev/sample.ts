@@ -491,7 +491,7 @@ function keyspace(version: number, many: number, fileCount: number): KeySpaceAns
   for (let i = 0; i < many; i++) {
     const rows = Math.round(2_000 + noise(i, 20) * 9_000 + (i === Math.floor(many / 3) ? 90_000 : 0));
     leaves.id.push(`leaf-${i}`);
-    leaves.range.push(i === many - 1 ? `carrier [${key(i)}, …)` : `carrier [${i ? key(i) : "…"}, ${key(i + 1)})`);
+    leaves.range.push(i === many - 1 ? `carrier ${key(i)} and after` : `carrier ${i ? `${key(i)} to` : "before"} ${key(i + 1)}`);
     leaves.low.push(key(i));
     leaves.rows.push(i % 17 === 5 ? 0 : rows);
     leaves.bytes.push(i % 17 === 5 ? 0 : rows * 24);
@@ -525,7 +525,7 @@ function changing(text: string): Plan {
     title: word === "DELETE" ? "Delete 58,665 rows from flights" : `${word} changes flights`,
     sentences: ["Deletes 58,665 rows.", "Their files stay; deletion vectors of 71 KiB are written."],
     line: `%%sleeper sql\n${text}`,
-    button: "Write as a cell", danger: word === "DELETE" || word === "DROP", possible: true,
+    button: `Insert ${word} cell`, danger: word === "DELETE" || word === "DROP", possible: true,
   };
 }
 

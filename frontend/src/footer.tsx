@@ -33,8 +33,8 @@ function isPlain(store: Store): boolean {
 }
 
 /** A button that puts the command into a new cell, and says what became of it. */
-export function InsertCell(parts: { store: Store; line: string; look?: "quiet" | "primary" }) {
-  const { store, line, look = "quiet" } = parts;
+export function InsertCell(parts: { store: Store; line: string; look?: "primary" | "outline"; text?: string }) {
+  const { store, line, look = "quiet", text = "Insert cell" } = parts;
   const written = useSignal<Loaded<{ sentence: string }>>(NOTHING);
   useEffect(() => void (written.value = NOTHING), [line]);
   const { value, failure } = written.value;
@@ -44,7 +44,7 @@ export function InsertCell(parts: { store: Store; line: string; look?: "quiet" |
   };
   return (
     <>
-      <Button look={look} icon="insert" title="Put this command into a new cell" onClick={insert}>Insert cell</Button>
+      <Button look={look} icon="insert" title="Put this command into a new cell" onClick={insert}>{text}</Button>
       <span class="sx-footer-said sx-muted sx-cut" role="status">{value?.sentence}</span>
       {failure && <span class="sx-footer-failed sx-cut" role="alert" title={failure.hint}>{failure.message}</span>}
     </>

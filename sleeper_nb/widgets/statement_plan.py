@@ -29,18 +29,21 @@ def plan_of(report: Report | NoDryRun, statement: str) -> dict[str, Any]:
         title, sentences, is_possible = _title(first), list(_sentences(report)), _is_possible(first)
         is_confirmed = bool(getattr(first, "needs_confirmation", False))
         is_danger = is_confirmed or _takes_rows_away(first)
+    verb = re.match(r"\w+", statement.strip())
     return {
         "title": title or clip(in_one_line(statement) or statement, _LONGEST_TITLE),
         "sentences": list(dict.fromkeys(filter(None, sentences))),
         "line": f"%%sleeper sql --engine duckdb{' --force' if is_confirmed else ''}\n{statement.strip()}",
-        "button": "Write as a cell",
+        "button": f"Insert {verb[0].upper()} cell" if is_danger and verb else "Insert cell",
         "danger": is_danger,
         "possible": is_possible,
     }
 
 
 def _title(report: Report) -> str:
-    """Return what happens to the rows, where that is one thing."""
+    """Return what happens to the rows, where that is one thing; of a table that goes, the question."""
+    if isinstance(report, reports.DeletionReport):
+        return f"Drop table {report.table}?"
     if not isinstance(report, reports.ChangeReport):
         return ""
     counts = {"Add {} to {}": report.inserted, "Update {} of {}": report.updated, "Delete {} from {}": report.deleted}
@@ -84,7 +87,8 @@ def _sentences(report: Report) -> Iterator[str]:
         case reports.CreatePlan():
             yield from _of_creation(report)
         case reports.DeletionReport():
-            yield f"Deletes table {report.table} for good: {report.summary}."
+            yield f"Deletes for good: {report.summary}."
+            yield "The files are those of all snapshots, with their metadata."
         case reports.RollbackReport():
             yield from rollback_sentences(report)
         case reports.QueryCost():
@@ -99,9 +103,8 @@ def _of_rows(report: reports.ChangeReport) -> Iterator[str]:
     if not any(counts.values()):
         yield f"No row of {report.table} would change."
         return
-    for verb, rows in counts.items():
-        if rows:
-            yield f"{verb} {counted(rows, 'row')}."
+    if not _title(report):
+        yield from (f"{verb} {counted(rows, 'row')}." for verb, rows in counts.items() if rows)
     if report.files:
         leaves = counted(report.leaves, "partition")
         yield f"The rows are in {counted(report.files, 'file')} of {leaves} of {report.table}, {Bytes(report.bytes)}."

@@ -156,14 +156,14 @@ def test_the_last_answer_goes_with_the_next_statement(answers):
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
-        ("DELETE FROM flights WHERE carrier = 'AA'", "Deletes 60 rows."),
-        ("UPDATE flights SET note = 'x' WHERE carrier = 'AA'", "Updates 60 rows."),
+        ("DELETE FROM flights WHERE carrier = 'AA'", "Delete 60 rows from flights"),
+        ("UPDATE flights SET note = 'x' WHERE carrier = 'AA'", "Update 60 rows of flights"),
         ("INSERT INTO flights SELECT * FROM flights@3", "Adds 90 rows in 3 files of 3 partitions."),
         ("INSERT OVERWRITE flights SELECT * FROM flights@2", "Deletes 180 rows."),
         (
             "MERGE INTO flights t USING flights@2 s ON t.carrier = s.carrier AND t.flight = s.flight\n"  # noqa: ISC004
             "WHEN MATCHED THEN UPDATE SET note = 'merged'",
-            "Updates 90 rows.",
+            "Update 90 rows of flights",
         ),
         ("CREATE TABLE made (k INT) ROW KEYS (k)", "Creates table made with 0 rows in 1 partition."),
         (
@@ -171,14 +171,14 @@ def test_the_last_answer_goes_with_the_next_statement(answers):
             "Creates table copied with 180 rows in 1 partition.",
         ),
         ("CREATE TABLE copied AS SELECT * FROM flights@4", "Table copied needs ROW KEYS (…)"),
-        ("DROP TABLE airports", "Deletes table airports for good: 0 rows"),
+        ("DROP TABLE airports", "Deletes for good: 0 rows"),
         ("TRUNCATE TABLE flights", "Would delete all contents of table flights."),
         ("ALTER TABLE flights ADD COLUMN delay INT", "Adds delay int?."),
         ("ALTER TABLE flights RENAME TO trips", "RENAME TO has no dry run."),
         ("COMMENT ON TABLE flights IS 'all of them'", "Adds comment: all of them."),
         ("CALL sys.rollback('flights', 2)", "Rows: 180 now, 30 after."),
         ("CALL sys.rollback('flights', 2, dry_run => FALSE)", "Rows: 180 now, 30 after."),
-        ("CALL sys.drop('flights', force => TRUE, dry_run => FALSE)", "Deletes table flights for good"),
+        ("CALL sys.drop('flights', force => TRUE, dry_run => FALSE)", "Drop table flights?"),
         ("CALL sys.create_savepoint('flights', 'now')", "Procedure 'create_savepoint' has no dry run."),
         ("CREATE TEMP VIEW v AS SELECT 1", "The statement changes view 'v' and reads no rows."),
     ],
@@ -186,7 +186,7 @@ def test_the_last_answer_goes_with_the_next_statement(answers):
 def test_a_statement_that_changes_something_shows_its_plan_and_changes_nothing(session, answers, statement, says):
     before = state_of(session)
     found = plan(answers, statement)
-    assert any(each.startswith(says) for each in found["sentences"]), found["sentences"]
+    assert any(each.startswith(says) for each in [found["title"], *found["sentences"]]), found
     assert found["line"].startswith("%%sleeper sql --engine duckdb")
     assert found["line"].endswith(statement)
     assert all(not each[0].islower() and each.endswith(".") for each in found["sentences"])
@@ -215,6 +215,7 @@ def state_of(session):
 def test_what_takes_rows_away_looks_dangerous_and_what_is_confirmed_says_so(answers, statement, danger, force):
     found = plan(answers, statement)
     assert (found["danger"], "--force" in found["line"], found["possible"]) == (danger, force, True)
+    assert found["button"] == (f"Insert {statement.split()[0]} cell" if danger else "Insert cell")
 
 
 def test_a_plan_that_does_nothing_is_not_possible(answers):
@@ -225,6 +226,12 @@ def test_a_plan_that_does_nothing_is_not_possible(answers):
         False,
         "Would add nothing, as the rows do not fit the table.",
     )
+
+
+def test_a_plan_does_not_repeat_its_title(answers):
+    found = plan(answers, "DELETE FROM flights WHERE carrier = 'AA'")
+    assert found["title"] == "Delete 60 rows from flights"
+    assert not any("60 rows" in each for each in found["sentences"])
 
 
 # Errors.
