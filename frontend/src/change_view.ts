@@ -36,6 +36,16 @@ export function comparedWith(versions: Versions, version: number, before: number
   return at > 0 ? versions.number[at - 1]! : null;
 }
 
+/** The message of a commit; the one that a rollback has by itself, as a sentence. */
+export function messageOf({ kind, message }: End): string {
+  return kind === "rollback" ? message.replace(/^to (snapshot )?/, "Rolled back to ") : message;
+}
+
+/** Whether a rollback to the older version would change nothing: the newer one is such a rollback. */
+export function isUndone(to: End, { filesOf, partitionsChanged }: ChangesAnswer): boolean {
+  return to.kind === "rollback" && filesOf.added + filesOf.removed + partitionsChanged === 0;
+}
+
 /** The listed rows of the chosen kinds, as the grid reads them. */
 export function blockOf(answer: ChangesAnswer, rows: readonly ChangedRow[], asked: BlockRequest): Block {
   const places = asked.columns.map((each) => answer.columns.indexOf(each));

@@ -3,11 +3,11 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import {
-  type ChangeKind, blockOf, byDistance, comparedWith, type End, endAt, gridColumns, pairedBars,
+  type ChangeKind, blockOf, byDistance, comparedWith, type End, endAt, gridColumns, isUndone, messageOf, pairedBars,
 } from "./change_view";
 import { ActionPanel } from "./action_panel";
 import "./changes.css";
-import { ago, bytes, count, percent, plural, signed, utcExact } from "./format";
+import { bytes, count, moment, percent, plural, signed, utcAgo } from "./format";
 import { Grid } from "./grid/grid";
 import type { GridSource } from "./grid/source";
 import { Icon } from "./icons";
@@ -47,25 +47,35 @@ export function ChangesTab({ store }: { store: Store }) {
     );
   }
   const [from, to] = before.number < after.number ? [before, after] : [after, before];
-  const actions = opened.actions ? <Actions store={store} from={from} to={to} /> : null;
-  return <Review store={store} table={opened.name} from={from} to={to} actions={actions}>{panel}</Review>;
+  return <Review store={store} table={opened.name} from={from} to={to} canAct={opened.actions}>{panel}</Review>;
 }
 
 /** Buttons where there is room and a roll back undoes no more than what is compared; else a menu. */
-function Actions({ store, from, to }: { store: Store; from: End; to: End }) {
+function Actions({ store, from, to, isUndone }: { store: Store; from: End; to: End; isUndone: boolean }) {
   const newest = store.newest.value;
+  const open = store.planned.value?.action;
   const isNewest = to.number === newest;
   const later = isNewest ? "" : `, undoing all up to ${newest}`;
   const actions: Action[] = [
-    { text: `Name snapshot ${to.number}…`, icon: "flag", run: () => store.plan("save", to.number) },
-    { text: `Roll back to ${from.number}${later}…`, icon: "back", run: () => store.plan("roll back", from.number) },
+    {
+      text: `Name snapshot ${to.number}…`,
+      icon: "flag",
+      disabled: open === "save",
+      run: () => store.plan("save", to.number),
+    },
+    {
+      text: `Roll back to ${from.number}${later}…`,
+      icon: "back",
+      disabled: open === "roll back" || (isNewest && isUndone),
+      run: () => store.plan("roll back", from.number),
+    },
   ];
   return (
     <>
       {isNewest && (
         <div class="sx-changes-actions">
-          {actions.map(({ text, icon, run }) => (
-            <Button key={text} {...(icon ? { icon } : {})} onClick={run}>{text}</Button>
+          {actions.map(({ text, icon, disabled, run }) => (
+            <Button key={text} {...(icon ? { icon } : {})} disabled={disabled} onClick={run}>{text}</Button>
           ))}
         </div>
       )}
@@ -81,12 +91,12 @@ interface ReviewParts {
   table: string;
   from: End;
   to: End;
-  actions?: ComponentChildren; // beside the two versions
-  children?: ComponentChildren; // above the counts
+  canAct: boolean;
+  children: ComponentChildren; // above the counts
 }
 
 /** What differs between two versions of a table. */
-export function Review({ store, table, from, to, actions, children }: ReviewParts) {
+function Review({ store, table, from, to, canAct, children }: ReviewParts) {
   const loaded = useSignal<Loaded<ChangesAnswer>>(NOTHING);
   const wanted = useSignal<Requests["changes"]["args"]["asked"]>([]);
   const hidden = useSignal<ChangeKind[]>([]);
@@ -115,13 +125,15 @@ export function Review({ store, table, from, to, actions, children }: ReviewPart
         <EndLine title="From" end={from} />
         <Icon name="right" />
         <EndLine title="To" end={to} />
-        {actions}
+        {canAct && (
+          <Actions store={store} from={from} to={to} isUndone={!isOld && value !== null && isUndone(to, value)} />
+        )}
       </div>
       <div class={`sx-changes-body${isOld ? " sx-old" : ""}`} aria-busy={loading}>
         {children}
         {failure && <Failure failure={failure} onRetry={ask} />}
         {!failure && value === null && <Skeleton rows={10} label="Versions are compared" />}
-        {!failure && value !== null && (
+        {!failure && value !== null && store.planned.value === null && (
           <Differences
             answer={value} loading={loading} hidden={hidden.value} columns={columns} onRead={read}
             onHide={(kinds) => (hidden.value = kinds)}
@@ -134,14 +146,14 @@ export function Review({ store, table, from, to, actions, children }: ReviewPart
 
 /** One of the two versions, on one line; its tooltip has all of it. */
 function EndLine({ title, end }: { title: string; end: End }) {
-  const said = [end.message || kindLabel(end.kind), end.change].filter(Boolean).join(" · ");
+  const said = [messageOf(end) || kindLabel(end.kind), end.change].filter(Boolean).join(" · ");
   return (
-    <p class="sx-end" title={[said, ...end.savepoints, utcExact(end.committed)].filter(Boolean).join(" · ")}>
+    <p class="sx-end" title={[said, ...end.savepoints, utcAgo(end.committed)].filter(Boolean).join(" · ")}>
       <span class="sx-muted sx-end-title">{title}</span>
       <KindMark kind={end.kind} />
       <strong>{end.number}</strong>
       <span class="sx-end-said sx-cut">
-        {said} <span class="sx-muted">{ago(end.committed)}</span>
+        {said} <span class="sx-muted">{moment(end.committed)}</span>
       </span>
     </p>
   );
@@ -176,7 +188,12 @@ function Differences({ answer, loading, hidden, columns, onRead, onHide }: Diffe
         <Segments label="What differs" options={parts} value={part} onChoose={(each) => (chosen.value = each)} />
         <Counts answer={answer} loading={loading} hidden={hidden} onRead={onRead} onHide={onHide} />
       </div>
-      {part === "rows" && <Rows answer={answer} hidden={hidden} columns={columns} loading={loading} />}
+      {part === "rows" && (
+        <Rows
+          answer={answer} hidden={hidden} columns={columns} loading={loading}
+          onFiles={() => (chosen.value = "files")}
+        />
+      )}
       {part === "columns" && <Statistics answer={answer} loading={loading} onRead={onRead} />}
       {part === "files" && <Files answer={answer} />}
       {part === "partitions" && <Partitions answer={answer} />}
@@ -223,9 +240,9 @@ function Counts({ answer, loading, hidden, onRead, onHide }: Omit<DifferencesPar
   );
 }
 
-type RowsParts = Pick<DifferencesParts, "answer" | "hidden" | "columns" | "loading">;
+type RowsParts = Pick<DifferencesParts, "answer" | "hidden" | "columns" | "loading"> & { onFiles: () => void };
 
-function Rows({ answer, hidden, columns, loading }: RowsParts) {
+function Rows({ answer, hidden, columns, loading, onFiles }: RowsParts) {
   const rows = useMemo(() => answer.rows.filter((row) => !hidden.includes(row.kind)), [answer, hidden]);
   const shownColumns = useMemo(() => gridColumns(answer, columns), [answer, columns]);
   const source = useMemo(
@@ -239,9 +256,22 @@ function Rows({ answer, hidden, columns, loading }: RowsParts) {
     [answer, rows, shownColumns],
   );
   if (answer.counts === null) return loading && !answer.unread.rows ? <Skeleton rows={6} /> : null;
-  if (answer.rows.length === 0) return <Empty title="No rows changed">Both versions have the same rows.</Empty>;
+  if (answer.rows.length === 0) return <SameRows answer={answer} onFiles={onFiles} />;
   if (rows.length === 0) return <Empty title="All kinds are hidden">Press a count to list its rows.</Empty>;
   return <div class="sx-changes-grid"><Grid source={source} label="Changed rows" /></div>;
+}
+
+function SameRows({ answer, onFiles }: { answer: ChangesAnswer; onFiles: () => void }) {
+  const { added, removed } = answer.filesOf;
+  const verb = removed === 1 ? "was" : "were";
+  return (
+    <Empty
+      title="The rows are the same"
+      action={added + removed > 0 ? <Button onClick={onFiles}>Show files</Button> : null}
+    >
+      {added > 0 && removed > 0 && `${plural(removed, "file")} ${verb} rewritten as ${count(added)}.`}
+    </Empty>
+  );
 }
 
 function SchemaDifferences({ answer }: { answer: ChangesAnswer }) {
@@ -328,7 +358,7 @@ function Files({ answer }: { answer: ChangesAnswer }) {
       rows={listed.map(({ sign, file }) => [
         <>
           <span class={sign === "+" ? "sx-sign-added" : "sx-sign-removed"}>{sign}</span>{" "}
-          <code title={file.name}>{file.name}</code>
+          <code class="sx-file-name sx-cut" title={file.name}>{file.name}</code>
         </>,
         file.partition,
         count(file.rows),

@@ -156,7 +156,7 @@ function Carry({ store, model }: { store: Store; model: RowsModel }) {
   return (
     <div class="sx-rows-carry">
       <Button look="quiet" disabled={answer === null} onClick={open}>Open in SQL</Button>
-      <Copy text={answer?.scan ?? ""} label="Copy as scan" look="quiet" />
+      <Copy text={answer?.scan ?? ""} label="Copy as Python" look="quiet" />
       {store.start.canKeep && (
         <div class="sx-anchor">
           <PopoverButton

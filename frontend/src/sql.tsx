@@ -70,7 +70,6 @@ function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
     };
   }, [store]);
   const version = store.version.value;
-  const better = state.failure && corrected(store.statement.value, state.failure);
   return (
     <div class="sx-sql-top">
       <div class="sx-sql-bar">
@@ -86,13 +85,6 @@ function StatementEditor({ store, state }: { store: Store; state: SqlState }) {
         <Earlier state={state} />
       </div>
       <div ref={place} class="sx-sql-editor" data-lm-suppress-shortcuts="true" />
-      {state.failure && (
-        <div class="sx-sql-failure">
-          <Failure failure={state.failure}>
-            {better && <Button onClick={() => state.edited(better.text)}>Use {better.name}</Button>}
-          </Failure>
-        </div>
-      )}
     </div>
   );
 }
@@ -111,11 +103,11 @@ function Earlier({ state }: { state: SqlState }) {
   if (past.length === 0) return null;
   return (
     <Menu
-      label="Earlier statements" class="sx-sql-earlier"
+      label="Recent queries" class="sx-sql-earlier"
       actions={past.map((each) => ({ text: oneLine(each), run: () => state.edited(each) }))}
     >
-      <Icon name="back" />
-      Earlier
+      <Icon name="clock" />
+      Recent queries
     </Menu>
   );
 }
@@ -131,13 +123,21 @@ function Running() {
 }
 
 function Outcome({ store, state }: { store: Store; state: SqlState }) {
-  const { value, loading } = state.answer.value;
+  const { value, loading, failure } = state.answer.value;
   const status = state.status.value;
+  const better = failure && corrected(store.statement.value, failure);
   return (
     <div class={`sx-sql-answer${loading && value ? " sx-old" : ""}`} aria-busy={loading}>
       {status && (
         <div class="sx-sql-status">
           <Status>{status}</Status>
+        </div>
+      )}
+      {failure && (
+        <div class="sx-sql-failure">
+          <Failure failure={failure}>
+            {better && <Button onClick={() => state.edited(better.text)}>Use {better.name}</Button>}
+          </Failure>
         </div>
       )}
       <Answered store={store} state={state} value={value} loading={loading} />
@@ -152,7 +152,12 @@ function Answered(parts: { store: Store; state: SqlState; value: SqlAnswer | nul
     return (
       <div class="sx-sql-plan">
         <PlanCard plan={value.plan} note="Nothing has changed. Run the command in a cell to apply it.">
-          {store.start.canWrite && <InsertCell store={store} line={value.plan.line} look="primary" />}
+          {store.start.canWrite && (
+            <InsertCell
+              store={store} line={value.plan.line} look={value.plan.danger ? "outline" : "primary"}
+              text={value.plan.button}
+            />
+          )}
         </PlanCard>
       </div>
     );

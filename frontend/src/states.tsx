@@ -47,9 +47,9 @@ export function Failure(parts: { failure: Reason; onRetry?: () => void; children
       <div class="sx-failure-text">
         <p>{failure.message}</p>
         {failure.hint && <p class="sx-muted">{failure.hint}</p>}
+        {children}
       </div>
       {onRetry && <Button onClick={onRetry}>Try again</Button>}
-      {children}
     </div>
   );
 }
@@ -67,7 +67,7 @@ export function Chip(parts: { children: ComponentChildren; tone?: Tone; title?: 
 }
 
 interface ButtonParts extends ButtonHTMLAttributes<HTMLButtonElement> {
-  look?: "plain" | "primary" | "quiet" | "danger";
+  look?: "plain" | "primary" | "quiet" | "danger" | "outline";
   icon?: IconName;
   children?: ComponentChildren;
 }

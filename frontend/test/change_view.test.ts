@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { blockOf, byDistance, comparedWith, distance, endAt, gridColumns, pairedBars } from "../src/change_view";
+import {
+  blockOf, byDistance, comparedWith, distance, type End, endAt, gridColumns, isUndone, messageOf, pairedBars,
+} from "../src/change_view";
 import type { ChangesAnswer, ColumnChange, Versions } from "../src/protocol";
 
 const versions: Versions = {
@@ -28,6 +30,17 @@ test("a version is compared with the chosen one, else with the one before", () =
   expect(comparedWith(versions, 1, null)).toBeNull();
   expect(endAt(versions, 2)).toMatchObject({ message: "first", rows: 2, savepoints: ["good"] });
   expect(endAt(versions, 3)).toBeNull();
+});
+
+test("a rollback says so, and what it did is not offered again", () => {
+  const rolledBack = { kind: "rollback", message: "to snapshot 9" } as End;
+  expect(messageOf(rolledBack)).toBe("Rolled back to 9");
+  expect(messageOf({ ...rolledBack, message: "bad load" })).toBe("bad load");
+  expect(messageOf({ ...rolledBack, kind: "ingest" })).toBe("to snapshot 9");
+  const same = { filesOf: { added: 0, removed: 0 }, partitionsChanged: 0 } as ChangesAnswer;
+  expect(isUndone(rolledBack, same)).toBe(true);
+  expect(isUndone(rolledBack, { ...same, filesOf: { added: 1, removed: 0 } })).toBe(false);
+  expect(isUndone({ ...rolledBack, kind: "split" }, same)).toBe(false);
 });
 
 describe("changed rows", () => {

@@ -315,7 +315,7 @@ class _Version:
                 return f"−{counted(rows, 'row')}"
             case {"updated": rows, **others} if not others:
                 return f"{counted(rows, 'row')} changed"
-        return change_text(self.snapshot).removeprefix(self.snapshot.operation).strip()
+        return change_text(self.snapshot).removeprefix(self.snapshot.operation).strip().replace("-", "−")
 
     @property
     def message(self) -> str:
