@@ -45,15 +45,19 @@ _DOT, _SMALL_DOT = 60, 30  # square px: what the mouse has to meet
 _MOST_PLAIN, _LEAST_PLAIN = 1e12, 1e-6  # other heights are written as 1e+12
 _STANDING = frozenset({"bar", "hist", "area"})
 """Marks from the foot of the chart: a logarithmic axis begins below the least, which would have no height."""
+_ENGINES = frozenset({"duckdb", "spark"})
 _UNSEEN = "\N{ZERO WIDTH SPACE}"
 _WORDS: Final = "#7a7a7a"
 """Grey that has the same contrast to white as to JupyterLab's black: 4.3."""
 _LINES: Final = "#80808040"
 _COLORS: Final = (
-    "#1976d2", "#e6700a", "#2e9e6b", "#c2407a", "#8a63c9", "#b8860b", "#3aa5c2", "#a0522d", "#7c8f2a", "#d4576b",
-    "#808080",
+    "#0072b2", "#d9900a", "#009e73", "#c0679a", "#d55e00", "#4aa5d8", "#8a7d00", "#6f5bb5", "#a0522d", "#b0305c",
+    "#8b9098",
 )  # fmt: skip
-"""The blue of the widgets first; the last is for all others."""
+"""Those of the charts of the explorer, in their order; the last is for all others."""
+_FONT: Final = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
+_STEPS_ACROSS, _STEPS_UP = 20, 6  # of an axis with the room of a chart
+_INSIDE: Final = 6  # px from the edge to the first and the last point
 _BETWEEN_BARS: Final = 0.45  # of their places
 _VEGA_LITE: Final = "v5.20.1"
 """What Altair writes; JupyterLab draws all of the fifth version."""
@@ -63,7 +67,10 @@ _FOR_BOTH_THEMES: Final = {
     "range": {"category": [*_COLORS]},
     "axisX": {"grid": False},
     "axisY": {"domain": False, "ticks": False, "labelPadding": 6},
+    "font": _FONT,
     "axis": {
+        "labelFontSize": 12,
+        "titleFontSize": 12,
         "titleFontWeight": "normal",
         "domainColor": _LINES,
         "gridColor": _LINES,
@@ -72,9 +79,17 @@ _FOR_BOTH_THEMES: Final = {
         "titleColor": _WORDS,
     },
     "background": "transparent",
-    "legend": {"labelColor": _WORDS, "titleColor": _WORDS},
-    "title": {"color": _WORDS, "fontSize": 15, "fontWeight": 600, "subtitleColor": _WORDS, "offset": 12},
+    "legend": {"labelColor": _WORDS, "labelFontSize": 12, "titleColor": _WORDS, "titleFontSize": 12},
+    "title": {
+        "color": _WORDS,
+        "fontSize": 16,
+        "fontWeight": 600,
+        "subtitleColor": _WORDS,
+        "subtitleFontSize": 12,
+        "offset": 12,
+    },
 }
+_TITLE_ABOVE: Final = {"titleAngle": 0, "titleAlign": "left", "titleBaseline": "bottom", "titleX": 0, "titleY": -8}
 _VIEW: Final = "chart"
 """The layer that the mouse meets: selections are of this one."""
 OTHERS: Final = " others"
@@ -107,7 +122,7 @@ def specification_of(made: Chart) -> dict[str, Any]:
     whole = {
         "$schema": f"https://vega.github.io/schema/vega-lite/{_VEGA_LITE}.json",
         "config": _FOR_BOTH_THEMES,
-        "title": {"text": title, "subtitle": _lines(notes), "anchor": "start"},
+        "title": {"text": title, **({"subtitle": _lines(notes)} if notes else {}), "anchor": "start"},
         "description": f"{title}: {clip(made.range_text(), _MOST_NOTE)}" if points else title,
         "data": {"name": name},
         "datasets": {name: rows},
@@ -302,13 +317,17 @@ def _x_axis(made: Chart, points: Sequence[Point]) -> dict[str, Any]:
             return {"field": "label", "type": "nominal", "sort": None, "title": title, "scale": between, "axis": axis}
         case "number":
             bins = {"bin": "binned"} if made.kind == "hist" else {}
-            scale = {"type": "log", "nice": False} if made.columns.is_log("x") else {"zero": False, "nice": False}
-            axis = _number_axis([point.x for point in points])
+            scale: dict[str, Any] = (
+                {"type": "log", "nice": False} if made.columns.is_log("x") else {"zero": False, "nice": False}
+            )
+            if made.kind != "hist":
+                scale["padding"] = _INSIDE
+            axis = _number_axis([point.x for point in points], _STEPS_ACROSS)
             return {"field": "x", "type": "quantitative", **bins, "title": title, "scale": scale, "axis": axis}
         case other:
             axis = {"format": "%H:%M:%S" if other == "time of day" else {"month": "%b"}}
             axis |= {"labelOverlap": "greedy", "labelSeparation": 12}
-            scale = {"type": "utc", "nice": False}
+            scale = {"type": "utc", "nice": False, "padding": _INSIDE}
             return {"field": "x", "type": "temporal", "title": title, "scale": scale, "axis": axis}
 
 
@@ -334,11 +353,14 @@ def _y_axis(made: Chart) -> dict[str, Any]:
         if made.kind in _STANDING and values:
             scale |= {"domain": [min(values) / 2, max(values)], "nice": True}
     elif made.kind == "scatter":
-        scale = {"zero": False}
+        scale = {"zero": False, "padding": _INSIDE}
     else:
         low, high = span(values)
-        scale = {"domain": [low, high if high - low > LEAST_SPAN else low + 1], "nice": True}
-    axis = _number_axis(values)
+        over = 1.02 if made.kind == "line" else 1  # the highest point of a line is whole
+        scale = {"domain": [low, high * over if high - low > LEAST_SPAN else low + 1], "nice": True}
+    axis = _number_axis([0.0, *values], _STEPS_UP)
+    if made.columns.facet is None:
+        axis |= _TITLE_ABOVE
     return {
         "field": "y",
         "type": "quantitative",
@@ -360,10 +382,14 @@ def _heights(made: Chart) -> list[float]:
     return list(sums.values())
 
 
-def _number_axis(values: Sequence[float]) -> dict[str, Any]:
-    """Return an axis that writes very large and very small numbers as ``1e+12``."""
+def _number_axis(values: Sequence[float], steps: int) -> dict[str, Any]:
+    """Return an axis that writes very large and very small numbers as ``1e+12``; few whole numbers have whole steps."""
     most = max(map(abs, values), default=0.0)
-    return {"format": ".6~g"} if most >= _MOST_PLAIN or 0 < most < _LEAST_PLAIN else {}
+    if most >= _MOST_PLAIN or 0 < most < _LEAST_PLAIN:
+        return {"format": ".6~g"}
+    width = max(values, default=0.0) - min(values, default=0.0)
+    is_whole = 0 < width < steps and all(float(each).is_integer() for each in values)
+    return {"tickCount": int(width)} if is_whole else {}
 
 
 def _tip_name(column: str) -> str:
@@ -372,8 +398,9 @@ def _tip_name(column: str) -> str:
 
 
 def _said(notes: Sequence[str]) -> list[str]:
-    """Return the notes below a title: where rows are from, not why an engine was chosen."""
-    return [" · ".join(map(without_reason, note.split(" · "))) for note in notes]
+    """Return the notes below a title: where rows are from, not which engine was chosen, and why."""
+    parts = ([without_reason(part) for part in note.split(" · ")] for note in notes)
+    return [said for each in parts if (said := " · ".join(part for part in each if part not in _ENGINES))]
 
 
 def _lines(notes: Sequence[str]) -> list[str]:

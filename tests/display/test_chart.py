@@ -65,7 +65,7 @@ def histogram(counts, x):
 def said(made):
     """Return what a chart says besides its points: the range in its description, and the notes below its title."""
     found = specification(made)
-    return " · ".join(filter(None, (found["description"].partition(": ")[2], *found["title"]["subtitle"])))
+    return " · ".join(filter(None, (found["description"].partition(": ")[2], *found["title"].get("subtitle", ()))))
 
 
 def test_bars_are_in_the_order_of_the_rows_and_each_is_named():
@@ -257,7 +257,7 @@ def test_what_is_too_much_is_said():
     ("heights", "values"),
     [
         ([27, 25, 29], ["0", "5", "10", "15", "20", "25", "30"]),
-        ([0.0, 0.3], ["0.00", "0.05", "0.10", "0.15", "0.20", "0.25", "0.30"]),
+        ([0.0, 0.29], ["0.00", "0.05", "0.10", "0.15", "0.20", "0.25", "0.30"]),
         ([-30, -4], ["−30", "−25", "−20", "−15", "−10", "−5", "0"]),
         ([1234567, 2e7], ["0", "5,000,000", "10,000,000", "15,000,000", "20,000,000"]),
         ([1e12, 2e200], ["0", "5e+199", "1e+200", "1.5e+200", "2e+200"]),
