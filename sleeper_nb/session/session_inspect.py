@@ -25,7 +25,8 @@ logger = logging.getLogger(__name__)
 
 MOST_JOBS = 500
 """The most runs of a table that are read, the newest."""
-_COLUMNS = ("table", "state", "kind", "partition", "rows", "rows/s", "left", "job")
+_COLUMNS = ("table", "kind", "state", "partition", "rows", "rows/s", "left", "job")
+_SHORT = 8  # characters of the id of a job that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class JobsSeen(Report):
 
     @property
     def summary(self) -> str:
-        """``2 of 3 jobs · 1,200 of 3,600 rows · 600 rows/s · 4.00 s left``; for work that ended early, why."""
+        """``2 of 3 jobs · 1,200 of 3,600 rows · 600 rows/s · 4 s left``; for work that ended early, why."""
         if not self.jobs:
             return self.reason or ("looking for work" if self.running else self.nothing)
         count = f"{self.finished:,} of {counted(len(self.jobs), 'job')}"
@@ -136,7 +137,7 @@ class JobsSeen(Report):
         (done, total), rate = self.rows, self.rate
         known = all(one.rows is not None for one in self.jobs)
         to_come = sum(one.rows or 0 for one in self.jobs if one.runs)
-        left = duration_text(to_come / rate) if self.running and rate and to_come else ""
+        left = _about(to_come / rate) if self.running and rate and to_come else ""
         parts = (
             count,
             (f"{done:,} of {counted(total, 'row')}" if known else counted(done, "row")) if total else "",
@@ -148,10 +149,12 @@ class JobsSeen(Report):
         return " · ".join(filter(None, parts))
 
     def grid(self) -> Grid:
-        rows = tuple(self._cells(one) for one in self.jobs[:SHOWN_ROWS])
+        shown = self.jobs[:SHOWN_ROWS]
+        said = 2 if all(self.title == f"{one.job.kind} of {one.table}" for one in shown) else 0
+        rows = tuple((*self._cells(one)[said:-1], one.job.id[:_SHORT]) for one in shown)
         cut = f"the newest {SHOWN_ROWS} of {len(self.jobs):,} jobs" if len(self.jobs) > SHOWN_ROWS else ""
         footer = " · ".join(filter(None, (self.summary, cut)))
-        return Grid(_COLUMNS if rows else ("",), rows, self.title, footer)
+        return Grid(_COLUMNS[said:] if rows else ("",), rows, self.title, footer)
 
     def to_dict(self) -> dict[str, Any]:
         cells = [self._cells(one) for one in self.jobs]
@@ -161,7 +164,7 @@ class JobsSeen(Report):
         job, rate = one.job, one.job.rows_per_second
         state = StateWord(job.state) if job.reason is None else f"{cell_text(StateWord(job.state))}: {job.reason}"
         partitions, shown = ", ".join(job.partition_ids), None if rate is None else round(rate)
-        return one.table, state, job.kind, partitions, one.rows, shown, self._left(one), job.id
+        return one.table, job.kind, state, partitions, one.rows, shown, self._left(one), job.id
 
     def _left(self, one: JobSeen) -> str | None:
         """Return the remaining time of a job at the speed of those that have finished."""
@@ -169,7 +172,12 @@ class JobsSeen(Report):
         if not one.runs or one.job.started is None or not one.rows or not ended:
             return None
         rate = sum(rows for rows, _ in ended) / sum(seconds or 0.0 for _, seconds in ended)
-        return duration_text(max(0.0, one.rows / rate - (self.now - one.job.started).total_seconds()))
+        return _about(max(0.0, one.rows / rate - (self.now - one.job.started).total_seconds()))
+
+
+def _about(seconds: float) -> str:
+    """Return a time to come, to whole seconds."""
+    return f"{seconds:.0f} s" if seconds < 59.5 else duration_text(seconds)
 
 
 class JobProgress:

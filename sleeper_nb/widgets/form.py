@@ -112,7 +112,7 @@ class CreateForm(LiveWidget):
         self._messages, self._shown = ipywidgets.HTML(), ipywidgets.HTML()
         buttons = ipywidgets.HBox([self._create, self._copy, *([self._write] if write else [])])
         columns = ipywidgets.VBox([ipywidgets.HTML(_STYLE), heads, self._rows, self._add])
-        super().__init__(self._name, columns, self._splits, buttons, self._messages, self._shown)
+        super().__init__(self._name, columns, self._splits, self._messages, buttons, self._shown)
         for widget, kind in ((self, "create"), (self._shown, "cell"), (heads, "column"), (heads, "heads")):
             widget.add_class(f"sleeper-{kind}")
         for control in (self._name, self._splits):

@@ -173,7 +173,7 @@ def test_the_same_is_wrong_with_the_draft_and_with_its_table(session, draft, mes
 def test_a_button_writes_the_cell_and_makes_nothing(session):
     written = []
     form = CreateForm(session, TableDraft("visits"), written.append)
-    assert form._write in form.children[4].children
+    assert form._write in form.children[5].children
     form._write.click()
     assert written == [form.cell]
     assert "below the next cell that you run" in form._messages.value
@@ -217,7 +217,7 @@ def test_the_cell_can_be_copied(session):
 
 def test_without_a_kernel_there_is_no_button_to_write(session, shell):
     form = create_form(session)
-    assert form._write not in form.children[4].children
+    assert form._write not in form.children[5].children
     with pytest.raises(sl.InvalidInput, match="no notebook"):
         form.write()
 

@@ -65,9 +65,17 @@ def seen(clock: ManualClock, *runs: tuple[str, float, float | None, int | None],
 def test_rates_and_the_time_left_are_those_of_the_rows(clock):
     now = seen(clock, ("FINISHED", 10, 5, 500), ("FINISHED", 5, 0, 500), ("RUNNING", 0, None, 1000))
     assert (now.share, now.rate, now.finished) == (0.5, 100.0, 2)
-    assert now.summary == "2 of 3 jobs · 1,000 of 2,000 rows · 100 rows/s · 10.0 s left"
-    assert now.to_dict()["left"] == [None, None, "10.0 s"]
+    assert now.summary == "2 of 3 jobs · 1,000 of 2,000 rows · 100 rows/s · 10 s left"
+    assert now.to_dict()["left"] == [None, None, "10 s"]
     assert now.to_dict()["rows/s"] == [100, 100, None]
+
+
+def test_columns_that_the_title_says_are_not_shown(clock):
+    now = seen(clock, ("RUNNING", 0, None, 1000))
+    assert now.grid().columns == ("state", "partition", "rows", "rows/s", "left", "job")
+    assert replace(now, title="jobs of trips").grid().columns == tuple(now.to_dict())
+    long = replace(now, jobs=tuple(replace(one, job=replace(one.job, id="12345678" * 4)) for one in now.jobs))
+    assert (long.grid().rows[0][-1], long.to_dict()["job"]) == ("12345678", ["12345678" * 4])
 
 
 def test_nothing_is_foretold_before_a_job_has_ended(clock):
@@ -89,7 +97,7 @@ def test_what_was_cancelled_or_failed_is_not_done(clock):
     assert now.summary == "1 of 3 jobs · 200 of 1,000 rows · 100 rows/s · 2 cancelled"
     late = seen(clock, ("FINISHED", 4, 2, 200), ("FAILED", 2, 1, 200), ("RUNNING", 1, None, 200))
     assert (late.share, late.went_wrong) == (1 / 3, True)
-    assert late.summary == "1 of 3 jobs · 200 of 600 rows · 50 rows/s · 4.00 s left · 1 failed"
+    assert late.summary == "1 of 3 jobs · 200 of 600 rows · 50 rows/s · 4 s left · 1 failed"
 
 
 def test_rows_that_nobody_knows_are_not_counted_as_none(clock):
