@@ -25,21 +25,23 @@ class _Mark(NamedTuple):
     colour: str
 
 
+# The families, shapes and hues of the time bar of the explorer, in tones for both kinds of page.
+_ADDED, _CHANGED, _REMOVED = _Mark("●", "#168a68"), _Mark("◆", "#b0588f"), _Mark("▼", "#c2571a")
+_STRUCTURE, _OTHER, _BACK = _Mark("■", "#a07013"), _Mark("○", "#7a7a7a"), _Mark("◀", "currentColor")
 _MARKS: Mapping[str, _Mark] = {
-    "ingest": _Mark("●", "#1976d2"),
-    "delete": _Mark("✕", "#d93025"),
-    "update": _Mark("◐", "#00838f"),
-    "upsert": _Mark("◑", "#00838f"),
-    "merge": _Mark("◉", "#00838f"),
-    "overwrite": _Mark("▣", "#00838f"),
-    "compact": _Mark("■", "#e8710a"),
-    "split": _Mark("◆", "#9334e6"),
-    "rollback": _Mark("▲", "#d93025"),
-    "create": _Mark("□", "#188038"),
-    "migrate": _Mark("◇", "#188038"),
-    "collect-garbage": _Mark("○", "#80868b"),
+    "ingest": _ADDED,
+    "delete": _REMOVED,
+    "update": _CHANGED,
+    "upsert": _CHANGED,
+    "merge": _CHANGED,
+    "overwrite": _CHANGED,
+    "compact": _OTHER,
+    "split": _OTHER,
+    "rollback": _BACK,
+    "create": _STRUCTURE,
+    "migrate": _STRUCTURE,
+    "collect-garbage": _OTHER,
 }
-_OTHER = _Mark("▼", "#80868b")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ _CELL: Final = "padding:2px 10px;text-align:left;white-space:nowrap;"
 _SCROLL: Final = '<div style="overflow-x:auto;margin-top:4px;">'
 _LONGEST: Final = 80
 _MOST_ROWS, _MOST_LISTED, _MOST_COLUMNS = 20, 10, 12
-_BLOCKS: Final = "▁▂▃▄▅▆▇█"
+_BAR, _TALLEST = 5, 16  # px of a bar of a histogram
+_STRENGTH: Final = {"before": 0.35, "after": 0.8}
 
 
 def change_html(answer: Mapping[str, Any], room: int) -> str:
@@ -89,8 +90,8 @@ def _text(cell: Cell) -> str:
 
 
 def _columns(answer: Mapping[str, Any]) -> str:
-    """Return the counted columns as a table, with their histograms as block characters."""
-    heads = ("column", "rows by value", "NULL", "distinct values", "values changed")
+    """Return the counted columns as a table, with their histograms."""
+    heads = ("Column", "Rows by value", "NULL", "Distinct values", "Values changed")
     head = "".join(f'<th scope="col" style="{_CELL}">{name}</th>' for name in heads)
     body = "".join(_column(each, answer["cells"]) for each in answer["statistics"][:_MOST_COLUMNS])
     table = f'<table style="{_TABLE}"><thead><tr style="{_ROW}">{head}</tr></thead><tbody>{body}</tbody></table>'
@@ -120,14 +121,21 @@ def _bars(sides: Sequence[Mapping[str, Any] | None]) -> str:
     if not known:
         return ""
     most = max(1, *(count for side in known for count in side["counts"]))
-    lines = (
-        "".join(_BLOCKS[7 * count // most] if count else " " for count in side["counts"]) + f" {word}"
-        for side, word in zip(sides, ("before", "after"), strict=True)
+    lines = "".join(
+        f"<div>{_histogram(side['counts'], most, word)} {word}</div>"
+        for side, word in zip(sides, _STRENGTH, strict=True)
         if side is not None
     )
     labels = known[0]["bars"]
     ends = f"{clip(labels[0], 24)} … {clip(labels[-1], 24)}" if len(labels) > 1 else clip(labels[0], 24)
-    return f'<pre style="margin:0;">{"<br>".join(lines)}</pre><span>{escaped(ends)}</span>'
+    return f"{lines}<span>{escaped(ends)}</span>"
+
+
+def _histogram(counts: Sequence[int], most: int, word: str) -> str:
+    tall = [max(1, _TALLEST * count // most) if count else 0 for count in counts]
+    path = "".join(f"M{_BAR * at} {_TALLEST}v-{high}h{_BAR - 1}v{high}z" for at, high in enumerate(tall) if high)
+    size = f'width="{_BAR * len(counts)}" height="{_TALLEST}" role="img" aria-label="rows by value {word}"'
+    return f'<svg {size}><path d="{path}" fill="currentColor" fill-opacity="{_STRENGTH[word]}"/></svg>'
 
 
 def _files(answer: Mapping[str, Any]) -> Iterator[Grid]:
@@ -136,7 +144,7 @@ def _files(answer: Mapping[str, Any]) -> Iterator[Grid]:
     cells = [
         tuple(each[name] for name in ("keys", "rowsBefore", "rowsAfter", "added", "removed")) for each in partitions
     ]
-    columns = ("key range", "rows before", "rows after", "files added", "files removed")
+    columns = ("Key range", "Rows before", "Rows after", "Files added", "Files removed")
     yield _first(columns, cells, of, f"{counted(of, 'partition')} with other files, of {answer['partitionsOf']:,}")
     files, count = answer["files"], answer["filesOf"]
     named = [
@@ -145,7 +153,7 @@ def _files(answer: Mapping[str, Any]) -> Iterator[Grid]:
         for each in files[kind]
     ]
     title = f"files: {count['added']:,} added, {count['removed']:,} removed"
-    yield _first(("", "file", "rows", "bytes"), named, count["added"] + count["removed"], title)
+    yield _first(("", "File", "Rows", "Size"), named, count["added"] + count["removed"], title)
 
 
 def _first(columns: tuple[str, ...], cells: Sequence[tuple[object, ...]], of: int, title: str) -> Grid:

@@ -138,13 +138,13 @@ def test_a_timeline_says_what_it_shows_in_words():
     picture = timeline(snapshots, [SAVEPOINT], 4, name="trips")
     assert _titles(picture)[0] == "history of trips"
     assert (
-        "rows at 5 versions, 5 to 60 · bar: snapshot 4, 40 rows · ● ingest 2 · ■ compact 1 · □ create 1 · "
+        "rows at 5 versions, 5 to 60 · bar: snapshot 4, 40 rows · ● ingest 2 · ○ compact 1 · ■ create 1 · "
         "⚑ savepoint 1 (snapshot 2) · ┊ expired: 3" in picture
     )
-    assert [text for text in _texts(picture) if text[-1] in "●■□"] == [
-        f"snapshot 1 · 2026-01-01 00:00:00 UTC · create +1 row · 10 rows {'□'}",
+    assert [text for text in _texts(picture) if text[-1] in "●■○"] == [
+        f"snapshot 1 · 2026-01-01 00:00:00 UTC · create +1 row · 10 rows {'■'}",
         *(f"snapshot {n} · 2026-01-01 00:00:00 UTC · ingest +1 row · {10 * n} rows ●" for n in (4, 5)),
-        "snapshot 6 · 2026-01-01 00:00:00 UTC · compact +1 row · 60 rows ■",
+        "snapshot 6 · 2026-01-01 00:00:00 UTC · compact +1 row · 60 rows ○",
     ]
 
 
@@ -212,8 +212,8 @@ def test_the_lines_of_a_timeline_show_the_same():
     snapshots = [*_history(6, operation="compact"), *_history(5, 4), *_history(1, operation="create", rows=lambda _: 0)]
     lines = timeline_lines(snapshots, [SAVEPOINT], name="trips").splitlines()
     assert lines[0] == "history of trips"
-    assert lines[1:4] == ["▁▁┊▅▆█", "□ ┊●●■", " ⚑┊"]
-    assert lines[4].startswith("rows at 5 versions, 0 to 60 · ● ingest 2 · ■ compact 1 · □ create 1 · ⚑ savepoint 1")
+    assert lines[1:4] == ["▁▁┊▅▆█", "■ ┊●●○", " ⚑┊"]
+    assert lines[4].startswith("rows at 5 versions, 0 to 60 · ● ingest 2 · ○ compact 1 · ■ create 1 · ⚑ savepoint 1")
 
 
 def test_history_has_its_picture_above_the_list(table):
@@ -225,7 +225,7 @@ def test_history_has_its_picture_above_the_list(table):
     assert history._repr_html_().startswith("<div")
     assert "<svg" in history._repr_html_()
     assert "<b>bold" not in history._repr_html_()
-    assert repr(history).splitlines()[:4] == ["history of t", "▁█", "□●", " ⚑"]
+    assert repr(history).splitlines()[:4] == ["history of t", "▁█", "■●", " ⚑"]
     assert history.to_dict()["snapshot"] == [2, 1]
 
 

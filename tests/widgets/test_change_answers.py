@@ -265,7 +265,7 @@ def test_a_change_as_html_has_rows_columns_and_files_and_nothing_breaks_out(fare
         "−1 removed",
         "~2 changed",
         "~ changed",
-        "distinct values",
+        "Distinct values",
         "2 partitions with other files",
     ):
         assert part in html
