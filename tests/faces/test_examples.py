@@ -13,6 +13,7 @@ from pyarrow import csv, parquet
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.commands import COMMANDS
+from tests.support.lakes import delta_table
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TRIPS = sl.Schema({"city": "string"}, {"pickup": "timestamp"}, {"fare": "double?", "tip": "double?", "riders": "int?"})
@@ -83,6 +84,7 @@ def template(tmp_path_factory):
     csv.write_csv(rows(A_TRIP), folder / "data" / "2026-11-21.csv")
     csv.write_csv(rows(A_TRIP), folder / "data" / "2026.tsv", csv.WriteOptions(delimiter="\t"))
     parquet.write_table(rows(A_TRIP), folder / "trips.parquet")
+    delta_table(folder / "lake" / "trips", *[rows(A_TRIP)] * 13)
     (folder / "trips.ddl").write_text(DDL)
     (folder / "tables.toml").write_text(TOML)
     (folder / "points.txt").write_text("London\n")
