@@ -52,6 +52,9 @@ def test_every_tab_is_opened_by_mouse(in_theme):
     explorer.run("SELECT carrier, count(*) AS n FROM flights GROUP BY carrier ORDER BY carrier")
     expect(explorer.cell(1, 1)).to_have_text("AA")
     opened.look("explorer-sql-answer", explorer.root)
+    explorer.open("Schema")
+    lines = "totals => new Set(totals.map(each => each.offsetTop)).size"
+    assert explorer.panel.locator(".sx-totals > div").evaluate_all(lines) == 1
     explorer.open("Changes")
     expect(explorer.panel).to_contain_text("4 files were rewritten as 1.")
     explorer.button("Show files").click()
