@@ -13,7 +13,7 @@ export function FooterBar({ store }: { store: Store }) {
     <div class="sx-footer" role="group" aria-label="Equivalent command">
       {line ? (
         <>
-          <code class="sx-footer-line" title={line}>{line}</code>
+          <code class="sx-footer-line" title={line}>{inTwoLines(line)}</code>
           <Copy text={line} look="quiet" name="Copy the command" />
           {store.start.canWrite && <InsertCell store={store} line={line} />}
         </>
@@ -24,6 +24,12 @@ export function FooterBar({ store }: { store: Store }) {
       </span>
     </div>
   );
+}
+
+/** A command as the footer has room for it: the magic, and its statement on one line. */
+function inTwoLines(line: string): string {
+  const [magic, ...statement] = line.split("\n");
+  return line.startsWith("%%") ? `${magic}\n${statement.join(" ")}` : line;
 }
 
 /** Whether the page shown has its command itself, or has nothing yet: a statement, or the plan of an action. */

@@ -107,7 +107,7 @@ function Earlier({ state }: { state: SqlState }) {
       actions={past.map((each) => ({ text: oneLine(each), run: () => state.edited(each) }))}
     >
       <Icon name="clock" />
-      Recent queries
+      Recent
     </Menu>
   );
 }

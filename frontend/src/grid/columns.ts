@@ -69,7 +69,7 @@ export function withWidth(layout: ColumnLayout, name: string, width: number): Co
   return { ...layout, widths: { ...layout.widths, [name]: fit } };
 }
 
-/** The width that a column takes by itself: for its name, its bars, and some of its cells with what they were before. */
+/** The width that a column takes by itself: for its name, its bars, and some cells with what they were before. */
 export function ownWidth(
   column: GridColumn,
   cells: Cell[],
@@ -77,7 +77,7 @@ export function ownWidth(
   before: (Cell | undefined)[] = [],
 ): number {
   const title = (widthOf(column.name) + (column.role ? 2.5 : 0)) * STRONG + MENU; // with the mark of a key
-  const nulls = least > 0 && column.type.endsWith("?") ? 9 : 0; // characters of the share of NULL beside the type
+  const nulls = least > 0 && column.type.endsWith("?") ? 11 : 0; // characters of the share of NULL beside the type
   const type = (Math.min(widthOf(column.type), 18) + nulls) * 6.6;
   const [of, unit] = isNumber(column.kind) ? [numberWidth, DIGIT] : [cellWidth, CHARACTER];
   const digits = fractions(column, cells); // as cells of a column of floats are aligned at the point

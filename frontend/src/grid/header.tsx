@@ -119,8 +119,12 @@ function HeaderSummary({ column, width, isCurrent, headers }: HeaderParts & { he
 /** The only value and its share: one bar would be a block that says less. */
 function OneValue({ header }: { header: Header }) {
   const [value, rows] = [header.bars[0] || "''", header.counts[0] ?? 0];
-  const text = `${value}, ${rows > 0 && rows === header.rows ? "all rows" : percent(rows, header.rows)}`;
-  return <div class="sx-head-summary sx-head-one sx-cut" title={text}>{text}</div>;
+  const share = rows > 0 && rows === header.rows ? "all rows" : percent(rows, header.rows);
+  return (
+    <div class="sx-head-summary sx-head-one" title={`${value}, ${share}`}>
+      <span class="sx-cut">{value}</span>, {share}
+    </div>
+  );
 }
 
 /** The share of NULL; the menu of the column leaves only these rows. */
