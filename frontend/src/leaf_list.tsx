@@ -70,16 +70,15 @@ export function LeafList({ leaves, heats, chosen, onChoose, onOpen }: LeafListPa
           {shown.map((leaf, index) => (
             <div
               key={leaf} id={`${id}-${first + index}`} class="sx-leaf sx-leaf-row" role="option"
-              aria-label={saidOf(leaves, heats, leaf)} aria-selected={leaf === chosen.value}
-              aria-setsize={rows.length} aria-posinset={first + index + 1}
+              aria-selected={leaf === chosen.value} aria-setsize={rows.length} aria-posinset={first + index + 1}
               style={{ top: `${(first + index) * ROW}px` }} title="Double-click, or Enter, to see its rows"
               onClick={() => onChoose(leaf)} onDblClick={() => onOpen(leaf)}
             >
               <span class={`sx-leaf-swatch sx-ink-${heats[leaf]}`} title={HEAT_LABELS[heats[leaf]!]} />
               <span class="sx-leaf-range sx-cut" title={leaves.range[leaf]}>{leaves.range[leaf]}</span>
               <span class="sx-leaf-heat sx-muted">{word(heats[leaf]!)}</span>
-              <span class="sx-leaf-number">{count(leaves.rows[leaf]!)}</span>
-              <span class="sx-leaf-number sx-leaf-files">{count(leaves.files[leaf]!)}</span>
+              <span class="sx-leaf-number"><Counted of={leaves.rows[leaf]!} unit="row" /></span>
+              <span class="sx-leaf-number sx-leaf-files"><Counted of={leaves.files[leaf]!} unit="file" /></span>
               <span class="sx-leaf-number sx-leaf-size">{bytes(leaves.bytes[leaf]!)}</span>
             </div>
           ))}
@@ -90,9 +89,9 @@ export function LeafList({ leaves, heats, chosen, onChoose, onOpen }: LeafListPa
   );
 }
 
-function saidOf({ range, rows, files, bytes: sizes }: KeySpaceAnswer["leaves"], heats: Heat[], leaf: number): string {
-  const held = [plural(rows[leaf]!, "row"), plural(files[leaf]!, "file"), bytes(sizes[leaf]!)];
-  return [range[leaf], word(heats[leaf]!), ...held].filter(Boolean).join(", ");
+/** A number whose head says what it counts, which readers of the screen hear beside it. */
+function Counted({ of, unit }: { of: number; unit: string }) {
+  return <>{count(of)}<span class="sx-unseen"> {of === 1 ? unit : `${unit}s`}</span></>;
 }
 
 function word(heat: Heat): string {
