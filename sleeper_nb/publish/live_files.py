@@ -182,6 +182,8 @@ class ChangedFiles:
         active, removed = state.files.active_without_statistics, state.files.ready_for_gc
         new = active.filter(pc.greater(active["added_snapshot"], older))
         gone = removed.filter(pc.greater(removed["removed_snapshot"], older))
-        before = gone.filter(pc.less_equal(gone["added_snapshot"], older))
         names = {*new["filename"].to_pylist(), *gone["filename"].to_pylist()}
-        return cls(frozenset(names), frozenset(before["filename"].to_pylist()))
+        # a file of several leaves may only have got a reference back, and the older version lists it for another
+        read = (each.filter(pc.less_equal(each["added_snapshot"], older)) for each in (active, gone))
+        before = {name for each in read for name in each["filename"].to_pylist()}
+        return cls(frozenset(names), frozenset(names & before))

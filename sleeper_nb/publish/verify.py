@@ -84,15 +84,19 @@ class _Verifying:
         named = folder.Named(self.store.storage, self.metadata)
         data: dict[str, ManifestEntry] = {}
         deletes: dict[str, ManifestEntry] = {}
+        twice: dict[str, None] = {}
         try:
             for manifest in named.manifests(snapshot.manifest_list):
-                entries = self._entries(named, manifest)
-                (data if manifest.content == DATA else deletes).update(
-                    {named.path(each.address): each for each in entries}
-                )
+                known = data if manifest.content == DATA else deletes
+                for entry in self._entries(named, manifest):
+                    path = named.path(entry.address)
+                    twice |= {path: None} if path in known else {}
+                    known[path] = entry
         except (NotFound, StorageError) as error:
             yield Finding(_KIND, error.message, where, _AGAIN)
             return
+        for path in twice:
+            yield Finding(_KIND, f"{path} is listed twice", where, _WRONG)
         for path, entry in (*data.items(), *deletes.items()):
             if not paths.is_foreign(path) and "://" not in path and sizes.get(path) != entry.size:
                 what = f"{path} is {'lost' if path not in sizes else 'another file'}"

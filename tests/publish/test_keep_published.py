@@ -184,6 +184,29 @@ def test_the_tag_of_a_deleted_savepoint_goes(session: sl.Session):
     assert said(table) == "nothing due"
 
 
+SHARED = {"sleeper.table.ingest.file.writing.strategy": "one_reference_per_leaf"}
+
+
+def merge_the_left_leaf(table: sl.Table) -> None:
+    left = next(each.id for each in table._store.load().tree.leaves if ("a",) in each.region)
+    table.maintenance.compact("all", partition=left)
+
+
+@pytest.mark.parametrize("is_split_later", [False, True])
+def test_a_rollback_to_a_file_that_leaves_share_publishes_each_row_once(session: sl.Session, is_split_later: bool):
+    points = [] if is_split_later else ["h"]
+    table = session.create_table("trips", SCHEMA, points, properties={**COMMITS, **SHARED})
+    table.ingest([*row("athens"), *row("zagreb")])
+    if is_split_later:
+        table.maintenance.split(at="h")
+    before = table._store.head().id
+    merge_the_left_leaf(table)
+    table.publish()
+    table.rollback(before)
+    assert read(session) == ["athens", "zagreb"]
+    assert table.maintenance.check().ok
+
+
 # They go with what they were made of.
 
 

@@ -20,6 +20,7 @@ import sleeper_nb as sl
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.publish.publish import PublishReport
+from sleeper_nb.publish.verify import verify
 from sleeper_nb.versions.resolve import resolve
 from tests.support.builders import EMBEDDED, START
 from tests.support.other_engines import by_duckdb, by_pyiceberg, plain_rows, published_now
@@ -119,6 +120,11 @@ class Publishing(RuleBasedStateMachine):
         self.table.maintenance.compact("all")
 
     @rule(pick=st.integers(0, 99))
+    def compact_one_leaf(self, pick: int) -> None:
+        leaves = self.state().tree.leaves
+        self.table.maintenance.compact("all", partition=leaves[pick % len(leaves)].id)
+
+    @rule(pick=st.integers(0, 99))
     def roll_back(self, pick: int) -> None:
         try:
             self.table.rollback(1 + pick % self.store.head().id)
@@ -139,6 +145,7 @@ class Publishing(RuleBasedStateMachine):
         self._compare(report.address, None, report.main)
         for saved in report.tags.values():
             self._compare(report.address, saved, saved)
+        assert verify(self.store) == ()
         again = published_now(self.store, version)
         assert again.is_nothing
         assert again.metadata == report.metadata

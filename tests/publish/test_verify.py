@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sleeper_nb.publish import metadata_folder
+from sleeper_nb.publish.manifests import Publication
 from sleeper_nb.publish.verify import verify
 from tests.support.builders import a_store, compact, ingest, rows_of, save, split
 from tests.support.other_engines import published_now
@@ -65,3 +67,15 @@ def test_a_list_of_another_version_is_found(store):
     (other,) = (path for path in lists if path != newest)
     store.storage.write(newest, store.storage.read(other))
     assert whats(store) == [f"it does not describe the files of snapshot {store.head().id}"]
+
+
+def test_a_data_file_that_is_listed_twice_is_found(store):
+    metadata = metadata_folder.find(store.storage).metadata
+    newest = metadata.snapshot(metadata.main)
+    named = metadata_folder.Named(store.storage, metadata)
+    first, *others = named.manifests(newest.manifest_list)
+    packed = Publication(newest.id, newest.sequence, {}).manifest_list([first, first, *others], None)
+    store.storage.write(named.path(newest.manifest_list), packed)
+    found = whats(store)
+    assert found
+    assert all(what.endswith(" is listed twice") for what in found)
