@@ -119,8 +119,8 @@ def settle_leases(store: StateStore, kept: KeptVersions, before: Collection[int]
                 store.catalog.release_lease(store.table_id, lease)
 
 
-def release_leases(store: StateStore) -> None:
-    """Release the leases of all published versions."""
-    for leases in published_leases(store).values():
-        for lease in leases:
+def release_leases(store: StateStore, leases: Mapping[int, Iterable[Lease]]) -> None:
+    """Release leases of published versions."""
+    for each in leases.values():
+        for lease in each:
             store.catalog.release_lease(store.table_id, lease)

@@ -156,6 +156,7 @@ class _Publishing:
         self._storage, self._address = store.storage, Address(store.storage.root).text
         self._now = store.clock.now()
         self._written: list[str] = []
+        self._settled: set[int] = set()  # whose leases may be there, also by an earlier try
 
     def run(self) -> PublishReport:
         for attempt in range(_TRIES.max_attempts):
@@ -164,7 +165,7 @@ class _Publishing:
             report = self._try(found)
             if report is not None:
                 return report
-            logger.info("table %s: another publisher was first; trying again", self._store.table_id)
+            logger.info("table %s: another process was first; trying again", self._store.table_id)
             _TRIES.wait(self._store.clock, attempt)
         raise ConflictError(f"other publishers of table {self._table!r} won every try", hint="publish it again")
 
@@ -183,31 +184,43 @@ class _Publishing:
             made = self._metadata(before, kept, ids, schema)
         is_nothing = not found.is_foreign and before is not None and made == replace(before, updated=made.updated)
         number = found.number + (not is_nothing)
-        if not is_nothing and not self._create(made, number, kept):
+        if not is_nothing and not self._create(made, found, kept):
             return None
         if folder.hinted(self._storage) != number:
             folder.point_to(self._storage, number)
-        settle_leases(store, kept, before.numbers if before else (), self._settings.author)
+        self._settled |= {*(before.numbers if before else ()), *kept.ends}
+        settle_leases(store, kept, self._settled, self._settings.author)
+        if not self._storage.has(paths.table_metadata(number)):  # unpublished: what was just written would stay
+            return None
         self._clean(made, found, number)
         warnings = (*left_out, *_warnings(self._state, self._settings.processing))
         return self._report(made, number, warnings, is_nothing=is_nothing)
 
-    def _create(self, made: TableMetadata, number: int, kept: KeptVersions) -> bool:
-        """Create the metadata of a number; return False when another publisher has.
+    def _create(self, made: TableMetadata, found: folder.Found, kept: KeptVersions) -> bool:
+        """Create the next metadata; return False when another publisher has, or what they name was unpublished.
 
         After an error nothing is deleted: the answer may be lost, and the metadata be there.
         """
-        store, lease = self._store, None
+        store, number, lease = self._store, found.number + 1, None
         if self._written:
             with self._undone():
                 lease = add_lease(store, self._number, kept.ends[self._number], self._settings.author)
         publication = store.clock.new_id()
-        if folder.create(self._storage, number, made.to_json(folder.name_of(number), publication), publication):
+        is_first = folder.create(self._storage, number, made.to_json(folder.name_of(number), publication), publication)
+        if is_first and self._is_complete(found):
+            self._written.clear()
             return True
+        if is_first:
+            self._storage.delete(paths.table_metadata(number))
         self._discard()
         if lease is not None:
             store.catalog.release_lease(store.table_id, lease)
         return False
+
+    def _is_complete(self, found: folder.Found) -> bool:
+        """Return whether nobody unpublished the table since its metadata were found, or since the first own file."""
+        first = [*self._written[:1], *([paths.table_metadata(found.number)] if found.number else ())]
+        return all(map(self._storage.has, first))
 
     @contextlib.contextmanager
     def _undone(self) -> Iterator[None]:

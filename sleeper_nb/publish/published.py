@@ -93,10 +93,22 @@ def _of(store: StateStore, metadata: TableMetadata, number: int) -> Published | 
 
 
 def unpublish(store: StateStore) -> UnpublishReport:
-    """Release the published versions and delete their metadata, also when these are damaged; a second call is safe."""
-    snapshots = tuple(sorted(published_leases(store)))
-    files = store.storage.list(paths.PUBLISHED)
-    store.storage.delete(paths.VERSION_HINT)  # first: readers find nothing rather than a part
-    store.storage.delete_all(paths.PUBLISHED)
-    release_leases(store)
-    return UnpublishReport(snapshots, len(files))
+    """Release the published versions and delete their metadata, also when these are damaged; a second call is safe.
+
+    Readers find nothing rather than a part, and so does the next publication after a crash: the metadata of a number go
+    before what they name, the newest last. What a publication writes meanwhile is deleted, too, until nothing is left;
+    one that ends later finds that what it used again is gone, or that its own files are, and begins again.
+    """
+    snapshots, deleted = set[int](), set[str]()
+    while True:
+        leases = published_leases(store)  # before the list: the files of a publication are older than its lease
+        files = {each.path for each in store.storage.list(paths.PUBLISHED)}
+        snapshots |= leases.keys()
+        if not files:
+            release_leases(store, leases)
+            return UnpublishReport(tuple(sorted(snapshots)), len(deleted))
+        deleted |= files
+        store.storage.delete(paths.VERSION_HINT)
+        for number in sorted(filter(None, map(paths.table_metadata_number, files))):
+            store.storage.delete(paths.table_metadata(number))
+        store.storage.delete_all(paths.PUBLISHED)

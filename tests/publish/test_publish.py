@@ -18,6 +18,7 @@ from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, StorageError
 from sleeper_nb.model.jobs import PUBLISHED
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.publish.published import published, unpublish
+from sleeper_nb.publish.verify import verify
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.versions.expire import Retention, expire_snapshots
 from tests.support.builders import (
@@ -263,6 +264,89 @@ def test_the_second_of_two_publishers_takes_the_next_number(store, monkeypatch):
     assert read_keys(report.address, older.id) == ["a"]
     leases = [each for each in store.catalog.leases(store.table_id) if each.purpose == PUBLISHED]
     assert sorted(each.snapshot_id for each in leases) == [2, 3]
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+@pytest.mark.parametrize("moment", ["before", "after", "hint"])
+def test_a_table_that_is_unpublished_meanwhile_is_published_whole(store, monkeypatch, moment, is_new):
+    ingest(store, rows_of("a"))
+    if not is_new:
+        published_now(store)
+    ingest(store, rows_of("k"))
+    other = reopened(store)
+    create, write = store.storage.write_new, store.storage.write
+
+    def unpublishing(path: str, content: bytes) -> bool:
+        if moment == "before":
+            monkeypatch.undo()
+            unpublish(other)
+        made = create(path, content)
+        if moment == "after":
+            monkeypatch.undo()
+            unpublish(other)
+        return made
+
+    def pointing(path: str, content: bytes) -> None:
+        if path.endswith(".text"):
+            monkeypatch.undo()
+            unpublish(other)
+        write(path, content)
+
+    monkeypatch.setattr(store.storage, "write_new", unpublishing)
+    if moment == "hint":
+        monkeypatch.setattr(store.storage, "write", pointing)
+    report = published_now(store)
+    assert read_keys(report.address) == ["a", "k"]
+    assert [each.snapshot_id for each in store.catalog.leases(store.table_id)] == [3]
+    assert verify(store) == ()
+
+
+@pytest.mark.parametrize("name", ["list", "delete", "delete_all"])
+def test_what_is_published_while_a_table_is_unpublished_goes_or_is_whole(store, monkeypatch, name):
+    ingest(store, rows_of("a"))
+    published_now(store)
+    ingest(store, rows_of("k"))
+    other, call = reopened(store), getattr(store.storage, name)
+
+    def publishing(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        done = call(*arguments)
+        published_now(other)
+        return done
+
+    monkeypatch.setattr(store.storage, name, publishing)
+    unpublish(store)
+    assert published(store) is None
+    assert store.storage.list("metadata") == ()
+    assert store.catalog.leases(store.table_id) == ()
+
+
+def test_a_table_can_be_published_after_unpublishing_was_interrupted(store, monkeypatch):
+    for key in "ak":
+        ingest(store, rows_of(key))
+        published_now(store)
+    for left in range(6):
+        delete, done = store.storage.delete, []
+
+        def failing(path: str, delete=delete, done=done, left=left) -> None:
+            if len(done) == left:
+                raise StorageError("the power went out", hint="")
+            done.append(path)
+            delete(path)
+
+        def one_by_one(folder: str, failing=failing) -> None:
+            files = sorted(
+                (each.path for each in store.storage.list(folder)), key=lambda path: not path.endswith("avro")
+            )
+            for path in files:
+                failing(path)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(store.storage, "delete", failing)
+            patched.setattr(store.storage, "delete_all", one_by_one)
+            with pytest.raises(StorageError):
+                unpublish(store)
+        assert read_keys(published_now(reopened(store)).address) == ["a", "k"]
 
 
 def test_an_older_hint_is_set_right_by_the_next_publication(store):
