@@ -99,10 +99,12 @@ def add_lease(store: StateStore, version: int, until: datetime, author: str | No
     return lease
 
 
-def settle_leases(store: StateStore, kept: KeptVersions, before: Collection[int], author: str | None) -> None:
+def settle_leases(
+    store: StateStore, kept: KeptVersions, before: Collection[int], author: str | None, *, spares_others: bool
+) -> None:
     """Give each version that stays one lease until its end, and release those of versions that were published before.
 
-    The lease of a version that another process is publishing stays.
+    The lease of a version that another process is publishing stays; for ever, if `spares_others`.
     """
     found, now = published_leases(store), store.clock.now()
     for version, end in kept.ends.items():
@@ -115,7 +117,8 @@ def settle_leases(store: StateStore, kept: KeptVersions, before: Collection[int]
                 store.catalog.release_lease(store.table_id, lease)
     for version, leases in found.items():
         for lease in leases:
-            if version not in kept.ends and (version in before or now - lease.since > INTERRUPTED):
+            is_left = not spares_others and now - lease.since > INTERRUPTED
+            if version not in kept.ends and (version in before or is_left):
                 store.catalog.release_lease(store.table_id, lease)
 
 

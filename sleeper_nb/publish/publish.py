@@ -189,10 +189,11 @@ class _Publishing:
         if folder.hinted(self._storage) != number:
             folder.point_to(self._storage, number)
         self._settled |= {*(before.numbers if before else ()), *kept.ends}
-        settle_leases(store, kept, self._settled, self._settings.author)
+        settle_leases(store, kept, self._settled, self._settings.author, spares_others=is_nothing)
         if not self._storage.has(paths.table_metadata(number)):  # unpublished: what was just written would stay
             return None
-        self._clean(made, found, number)
+        if not is_nothing:  # or a slow publisher could still create the next number, of files that are deleted
+            self._clean(made, found, number)
         warnings = (*left_out, *_warnings(self._state, self._settings.processing))
         return self._report(made, number, warnings, is_nothing=is_nothing)
 

@@ -375,6 +375,25 @@ def test_files_that_nothing_names_any_more_are_deleted(store, clock, tmp_path):
     assert read_keys(address) == ["a", "k"]
 
 
+def test_a_publisher_that_was_stopped_for_long_is_not_harmed_by_one_that_writes_nothing(store, clock, monkeypatch):
+    ingest(store, rows_of("a"))
+    published_now(store)
+    older = store.head()
+    ingest(store, rows_of("k"))
+    other, create = reopened(store), store.storage.write_new
+
+    def late(path: str, content: bytes) -> bool:
+        monkeypatch.undo()
+        clock.advance(timedelta(days=40000))  # files have the system's time
+        assert published_now(other, older).is_nothing
+        assert len(store.catalog.leases(store.table_id)) == 2
+        return create(path, content)
+
+    monkeypatch.setattr(store.storage, "write_new", late)
+    assert read_keys(published_now(store).address) == ["a", "k"]
+    assert verify(store) == ()
+
+
 @pytest.mark.parametrize("move", [False, True])
 def test_a_file_with_field_ids_of_its_own_is_refused(tmp_path, move):
     others = tmp_path / "others"
