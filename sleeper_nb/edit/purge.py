@@ -354,7 +354,11 @@ class _Found:
     @property
     def unpublished(self) -> tuple[int, ...]:
         """The published versions that go: all, when a file goes."""
-        return self.published if self.files or self.unread else ()
+        return self.published if self.deletes_files else ()
+
+    @property
+    def deletes_files(self) -> bool:
+        return bool(self.files or self.unread)
 
     @property
     def holders(self) -> Holders:
@@ -492,7 +496,7 @@ class PurgeOfRows:
         clean = change.since if change.snapshot is None else change.snapshot.id
         found = self._at_one_moment(lambda kept, state: self._searched(kept, state, clean))
         gone = found.holders
-        if found.unpublished:
+        if found.deletes_files:  # also where nothing is published: an interrupted publication may have left keys
             unpublish(store)
         is_back = bool(gone.holding) and gone.holding[-1] >= clean  # what others restored has to be deleted first
         garbage = NO_GARBAGE

@@ -12,7 +12,7 @@ from pyiceberg.table import StaticTable
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import InvalidInput, StorageError
 
 SCHEMA = sl.Schema({"city": "string"}, {}, {"n": "int"})
 DAY = timedelta(days=1)
@@ -226,6 +226,24 @@ def test_a_purge_takes_what_is_published_with_it_and_says_so(session: sl.Session
     assert not [path for path in where.rglob("*") if path.is_file() and b"oslo" in path.read_bytes()]
     table.publish()
     assert read(session) == ["rome"]
+
+
+def test_a_purge_deletes_what_an_interrupted_publication_has_left(session: sl.Session, monkeypatch):
+    table = made(session)
+    table.ingest([*row("rome"), *row("oslo")])
+
+    def killed(*_: Any) -> None:
+        raise StorageError("the power went out", hint="")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("sleeper_nb.publish.publish.add_lease", killed)
+        patched.setattr(table._store.storage, "delete", killed)
+        with pytest.raises(StorageError):
+            table.publish()
+    metadata = Path(session.warehouse.location) / "default" / table.entry.id / "metadata"
+    assert [*metadata.glob("*-m0.avro")]
+    table.maintenance.purge("city = 'oslo'", force=True)
+    assert not [*metadata.glob("*")]
 
 
 def test_after_a_purge_the_clean_version_is_published_where_the_property_asks_for_it(session: sl.Session):
