@@ -347,7 +347,8 @@ class ConfirmationNeeded(SleeperError):  # noqa: N818
       condition may have been forgotten. So is what reaches all rows by a condition that names no column of the
       table, such as `1 = 1`, also a `MERGE` that deletes. Other changes need no confirmation, such as `upsert`.
       `rollback` undoes each. `purge` cannot be undone: it is confirmed when it deletes versions, also published ones,
-      or savepoints, or is about all rows. `publish` is confirmed when it hides what another engine has written.
+      or savepoints, or is about all rows. `publish` is confirmed when it hides what another engine has written,
+      and `unpublish` when it deletes that.
     - Changes that can be undone need no confirmation: `rollback`, `alter --drop-column`, `migrate`, `compact`, `split`,
       `apply`, `unpublish` and changes of properties delete no row, and older versions stay as they are.
 

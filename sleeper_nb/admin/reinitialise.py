@@ -27,7 +27,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import ClearTable
-from sleeper_nb.publish.published import unpublish
+from sleeper_nb.publish.published import unpublish, versions_of_others
 from sleeper_nb.report import CONFIRM, Bytes, Grid, Report, cell_text, counted, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
 
@@ -151,8 +151,9 @@ def reinitialise(
     kept = retained(store.catalog, store.table_id)
     state = store.load(kept.current)
     fresh.change(store, state, state.schema_id + 1).validate(state)
-    is_published = {each.snapshot_id for each in store.catalog.leases(store.table_id) if each.is_published}
-    plan = replace(_plan(name, fresh, state, kept), unpublished=len(is_published))
+    published = {each.snapshot_id for each in store.catalog.leases(store.table_id) if each.is_published}
+    published.update(versions_of_others(store))
+    plan = replace(_plan(name, fresh, state, kept), unpublished=len(published))
     if dry_run:
         return plan
     if not force:
@@ -164,7 +165,7 @@ def reinitialise(
         raise ConfirmationNeeded(message, hint=CONFIRM, plan=plan)
     cleared, snapshot = _clear(store, fresh, state, author)
     current = cleared.snapshot_id if snapshot is None else snapshot.id
-    if is_published:
+    if published:
         unpublish(store)  # its columns and types may be others now
     older = [each.id for each in store.catalog.snapshots(store.table_id) if each.id < current]
     try:
@@ -185,7 +186,7 @@ def reinitialise(
         len(older),
         len(saved),
     )
-    return replace(done, snapshot=snapshot, snapshots=len(older), unpublished=len(is_published), dry_run=False)
+    return replace(done, snapshot=snapshot, snapshots=len(older), unpublished=len(published), dry_run=False)
 
 
 def _clear(

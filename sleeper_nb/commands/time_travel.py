@@ -227,10 +227,11 @@ def publish(context: Context, arguments: Namespace) -> PublishReport:
     "unpublish",
     "take the published versions away from other engines; rows and versions stay",
     TABLE,
+    flag("--force", "delete also versions that another engine has written there meanwhile"),
     examples=("unpublish trips",),
 )
 def unpublish(context: Context, arguments: Namespace) -> UnpublishReport:
-    return context.table(arguments.table).unpublish()
+    return context.table(arguments.table).unpublish(force=arguments.force)
 
 
 @command(

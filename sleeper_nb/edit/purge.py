@@ -58,7 +58,7 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.savepoints import RetainedVersions, Savepoint, savepoint_label
 from sleeper_nb.model.snapshots import EPOCH, Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.publish.published import unpublish
+from sleeper_nb.publish.published import unpublish, versions_of_others
 from sleeper_nb.read.job_tracking import forget_reasons
 from sleeper_nb.report import Bytes, Grid, TableReport, cell_text, counted, duration_text, notes_line, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -337,7 +337,7 @@ class _Found:
     state, kept, leases
         The current state, the versions that are kept, and what readers hold.
     published
-        The versions that are published for other engines.
+        The versions that are published for other engines, or that these have written beside them.
     files
         The data files that kept versions use and that have rows to purge, or cannot be searched.
     unread
@@ -565,7 +565,8 @@ class PurgeOfRows:
         """Search the files of all versions that are kept: those from before a clean one, and not in it."""
         leases = self._leases()
         held = self._store.catalog.leases(self._store.table_id)
-        published = tuple(sorted({each.snapshot_id for each in held if each.is_published}))
+        ours = {each.snapshot_id for each in held if each.is_published}
+        published = tuple(sorted(ours.union(versions_of_others(self._store))))
         files: set[str] = set()
         unread: set[str] = set()
         references = state.files.table_without_statistics

@@ -56,15 +56,16 @@ class Found:
         """Whether another engine has written the newest metadata."""
         return self.number > self.own
 
-    def check_unchanged(self, table: str, *, force: bool) -> None:
-        """Raise `ConfirmationNeeded` when a publication would hide what another engine has written."""
+    def check_unchanged(self, table: str, *, force: bool, deletes: bool = False) -> None:
+        """Raise `ConfirmationNeeded` when what another engine has written would be hidden, or deleted."""
         if not self.is_foreign or force:
             return
+        fate, does = ("deleted", " deletes it") if deletes else ("hidden", " hides it")
         what = counted(len(self.hidden), "snapshot") + "".join(f" {each}" for each in self.hidden[:3])
-        lost = f", with {what}, which would be hidden" if self.hidden else ", which would be hidden"
+        lost = f", with {what}, which would be {fate}" if self.hidden else f", which would be {fate}"
         raise ConfirmationNeeded(
             f"another program has written {paths.table_metadata(self.number)} of table {table!r}{lost}",
-            hint=(Action("--force", "force=True"), " hides it and deletes no file"),
+            hint=(Action("--force", "force=True"), does),
         )
 
 

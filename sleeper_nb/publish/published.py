@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from sleeper_nb.errors import NotFound, StorageError
 from sleeper_nb.publish import metadata_folder as folder
 from sleeper_nb.publish.data_entries import Address
 from sleeper_nb.publish.kept_versions import published_leases, release_leases, tag_of
@@ -14,7 +16,15 @@ from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 
-__all__ = ["Published", "UnpublishReport", "published", "tag_of", "unpublish"]
+__all__ = [
+    "Published",
+    "UnpublishReport",
+    "check_unpublishing",
+    "published",
+    "tag_of",
+    "unpublish",
+    "versions_of_others",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +100,19 @@ def _of(store: StateStore, metadata: TableMetadata, number: int) -> Published | 
         tags=metadata.tags,
         is_moved=metadata.address != Address(store.storage.root).text,
     )
+
+
+def check_unpublishing(store: StateStore, table: str) -> None:
+    """Raise `ConfirmationNeeded` when unpublishing would delete what another engine has written."""
+    with contextlib.suppress(StorageError, NotFound):  # what is damaged can only go
+        folder.find(store.storage).check_unchanged(table, force=False, deletes=True)
+
+
+def versions_of_others(store: StateStore) -> tuple[int, ...]:
+    """Return the snapshots that another engine has written into the metadata since; none where these are damaged."""
+    with contextlib.suppress(StorageError, NotFound):
+        return folder.find(store.storage).hidden
+    return ()
 
 
 def unpublish(store: StateStore) -> UnpublishReport:

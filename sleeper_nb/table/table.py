@@ -44,7 +44,7 @@ from sleeper_nb.model.snapshots import (
 )
 from sleeper_nb.progress import finishing
 from sleeper_nb.publish.publish import PublishReport
-from sleeper_nb.publish.published import UnpublishReport, unpublish
+from sleeper_nb.publish.published import UnpublishReport, check_unpublishing, unpublish
 from sleeper_nb.query import EngineName
 from sleeper_nb.read.column_profile import ColumnProfile
 from sleeper_nb.read.export import ExportReport
@@ -353,8 +353,22 @@ class Table(Report):
         """
         return publisher(self._opened).publish(self.at(version).resolved, force=force)
 
-    def unpublish(self) -> UnpublishReport:
-        """Take all published versions away: the metadata for other engines is deleted, and their files are released."""
+    @checked
+    def unpublish(self, *, force: bool = False) -> UnpublishReport:
+        """Take all published versions away: the metadata for other engines is deleted, and their files are released.
+
+        Parameters
+        ----------
+        force
+            Delete also the versions that another engine has written into the same metadata meanwhile.
+
+        Raises
+        ------
+        ConfirmationNeeded
+            When another engine has written into the metadata, and no `force`. Nothing is changed then.
+        """
+        if not force:
+            check_unpublishing(self._store, self.name)
         return unpublish(self._store)
 
     @checked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +13,7 @@ from pyiceberg.table import StaticTable
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.errors import InvalidInput, StorageError
+from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, StorageError
 
 SCHEMA = sl.Schema({"city": "string"}, {}, {"n": "int"})
 DAY = timedelta(days=1)
@@ -279,6 +280,43 @@ def test_a_table_that_is_dropped_takes_what_is_published_with_it(session: sl.Ses
     assert "published as Iceberg" in repr(session.drop_table("trips", dry_run=True))
     session.drop_table("trips", force=True)
     assert not where.exists()
+
+
+# So does what another engine has written beside them, but not unasked.
+
+
+def written_by_another(session: sl.Session) -> Path:
+    """Metadata of another engine, with a snapshot 77."""
+    metadata = folder(session) / "metadata"
+    body = json.loads((metadata / "v1.metadata.json").read_bytes())
+    body["snapshots"].append({**body["snapshots"][0], "snapshot-id": 77, "summary": {"operation": "append"}})
+    written = metadata / "v2.metadata.json"
+    written.write_text(json.dumps(body))
+    return written
+
+
+def test_what_another_engine_has_written_is_deleted_only_when_asked(session: sl.Session):
+    table = made(session)
+    table.ingest([*row("rome"), *row("oslo")])
+    table.publish()
+    written = written_by_another(session)
+    with pytest.raises(ConfirmationNeeded, match=r"snapshot 77, which would be deleted\nhint: force=True deletes"):
+        table.unpublish()
+    assert written.exists()
+    assert table.maintenance.purge("city = 'oslo'", dry_run=True).unpublished == (2, 77)
+    assert session.admin.reinitialise("trips", dry_run=True).unpublished == 2
+    table.unpublish(force=True)
+    assert not written.exists()
+
+
+def test_damaged_metadata_can_be_unpublished(session: sl.Session):
+    table = made(session)
+    table.ingest(row("rome"))
+    table.publish()
+    written_by_another(session).write_bytes(b"{")
+    table.unpublish()
+    table.publish()
+    assert read(session) == ["rome"]
 
 
 # Damage is found.
