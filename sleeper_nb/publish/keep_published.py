@@ -142,7 +142,7 @@ class Publisher:
         """Publish what is due, as `after`."""
         if self.properties[ICEBERG] == "off":
             return ""
-        return self._tried(self.store.head(), lambda: self.catch_up(self.store.head(), dry_run=False))
+        return self._tried("the newest version", lambda: self.catch_up(self.store.head(), dry_run=False))
 
     def after(self, made: Snapshot | None, saved: Savepoint | None = None) -> str:
         """Publish what a commit made, if the properties ask for it; return what failed, in one sentence.
@@ -162,13 +162,13 @@ class Publisher:
         version: Snapshot | Savepoint | None = saved if saved is not None else newest
         if version is None:
             return ""
-        return self._tried(version, lambda: self.publish(Resolved(version)))
+        return self._tried(f"snapshot {version.number}", lambda: self.publish(Resolved(version)))
 
-    def _tried(self, version: Snapshot | Savepoint, work: Callable[[], object]) -> str:
+    def _tried(self, what: str, work: Callable[[], object]) -> str:
         try:
             work()
         except Exception as error:  # noqa: BLE001 - whatever it is, the commit is done
             why = error.message if isinstance(error, SleeperError) else repr(error)
-            logger.warning("table %s: snapshot %d is not published: %s", self.store.table_id, version.number, why)
-            return f"snapshot {version.number} could not be published as Iceberg: {why}. Maintenance tries again"
+            logger.warning("table %s: %s is not published: %s", self.store.table_id, what, why)
+            return f"{what} could not be published as Iceberg: {why}. Maintenance tries again"
         return ""

@@ -88,7 +88,7 @@ from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table.configuring import check_fit
 from sleeper_nb.table.load_work import LoadWork
-from sleeper_nb.table.publishing import publish_after
+from sleeper_nb.table.publishing import publish_newest
 
 logger = logging.getLogger(__name__)
 
@@ -328,7 +328,7 @@ def create_table(tables: TableOpener, request: TableRequest) -> tuple[HintParts,
 def publish_new(table: OpenTable) -> None:
     """Publish the version that a table begins with, if its properties ask for each commit."""
     if table.properties[ICEBERG] == "commits":
-        publish_after(table, table.store.head())
+        publish_newest(table)
 
 
 def plan_table(tables: TableOpener, request: TableRequest) -> CreatePlan:

@@ -35,6 +35,12 @@ def publish_after(table: OpenTable, made: Snapshot | None = None, saved: Savepoi
     return note
 
 
+def publish_newest(table: OpenTable) -> None:
+    """Publish what is due after a commit; show what failed."""
+    if note := publisher(table).catch_up_after():
+        table.components.progress.finish(f"note: {note}")
+
+
 def with_publishing(table: OpenTable, steps: Sequence[MaintenanceStep], head: Snapshot) -> Iterator[MaintenanceStep]:
     """Yield the steps of maintenance with one that publishes, behind the one that makes a savepoint.
 

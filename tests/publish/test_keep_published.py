@@ -13,7 +13,9 @@ from pyiceberg.table import StaticTable
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.edit.purge import PurgeOfRows
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, StorageError
+from sleeper_nb.state_store.state_store_base import StateStore
 
 SCHEMA = sl.Schema({"city": "string"}, {}, {"n": "int"})
 DAY = timedelta(days=1)
@@ -131,6 +133,39 @@ def test_a_publication_that_fails_leaves_the_commit_and_maintenance_makes_up_for
     assert read(session) == read(session, "first") == ["rome"]
     assert not session.status().alerts
     assert said(table) == "nothing due"
+
+
+def test_a_new_table_stays_when_its_version_cannot_be_found_to_publish_it(
+    session: sl.Session, monkeypatch: pytest.MonkeyPatch
+):
+    with monkeypatch.context() as patched:
+        patched.setattr(StateStore, "head", unreachable)
+        table = session.create_table("trips", SCHEMA, properties=COMMITS)
+    assert said(table) == "published snapshot 1"
+
+
+def test_a_purge_says_when_the_clean_version_cannot_be_found_to_publish_it(
+    session: sl.Session, monkeypatch: pytest.MonkeyPatch
+):
+    table = made(session, **COMMITS)
+    table.ingest([*row("rome"), *row("oslo")])
+    purge = PurgeOfRows.run
+
+    with monkeypatch.context() as patched:
+
+        def purged(self: PurgeOfRows, **how: Any) -> Any:
+            report = purge(self, **how)
+            patched.setattr(StateStore, "head", unreachable)
+            return report
+
+        patched.setattr(PurgeOfRows, "run", purged)
+        report = table.maintenance.purge("city = 'oslo'", force=True)
+    assert report.note.startswith("the newest version could not be published as Iceberg: the network is down")
+    assert said(table).startswith("published snapshot")
+
+
+def unreachable(_: StateStore) -> Any:
+    raise StorageError("the network is down", hint="")
 
 
 def test_maintenance_publishes_what_is_missing_and_a_dry_run_says_it_before(session: sl.Session, clock: ManualClock):
