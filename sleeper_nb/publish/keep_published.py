@@ -117,7 +117,8 @@ class Publisher:
     def catch_up(self, head: Snapshot, *, dry_run: bool) -> CaughtUp:
         """Publish what was due when a version was current, or only report it; also what maintenance saves of it.
 
-        Errors are those of `publish`, for a version that is newer than what is published.
+        One that other engines cannot read does not keep the others back. The error of the newest is raised, unless
+        a version that is as new is published.
         """
         store, versions = self.store, retained(self.store.catalog, self.store.table_id)
         until = tuple(each for each in versions.snapshots if each.id <= head.id)
@@ -128,15 +129,17 @@ class Publisher:
             interval = self.properties[SAVEPOINT_INTERVAL]
             coming = save_if_due(store, head, interval, store.clock.now(), dry_run=True, author=None).snapshot_id
             return CaughtUp(tuple(sorted(numbers if coming is None else {*numbers, coming})), dry_run)
-        refused = set()
+        refused: dict[int, InvalidInput] = {}
         for each in missing:
             try:
                 self.publish(Resolved(each))
-            except InvalidInput:
-                if is_newer(each, there):
-                    raise
-                refused.add(each.number)
-        return CaughtUp(tuple(sorted(numbers - refused)), dry_run, tuple(sorted(refused)))
+            except InvalidInput as error:
+                refused[each.number] = error
+        newest = max(numbers - refused.keys(), default=0)
+        for each in sorted(missing, key=lambda each: -each.number):
+            if each.number in refused and each.number > newest and is_newer(each, there):
+                raise refused[each.number]
+        return CaughtUp(tuple(sorted(numbers - refused.keys())), dry_run, tuple(sorted(refused)))
 
     def catch_up_after(self) -> str:
         """Publish what is due, as `after`."""

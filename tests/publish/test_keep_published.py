@@ -198,6 +198,18 @@ def test_a_version_that_others_cannot_read_is_refused_once_and_does_not_stop_mai
     assert not table.maintain().failed
 
 
+def test_a_version_that_others_cannot_read_does_not_keep_back_a_newer_one(session: sl.Session):
+    table = made(session)
+    table.ingest(row("rome"))
+    table.alter(types={"n": "double"})
+    table.create_savepoint("mixed")
+    table.update({"n": "n"}, force=True)
+    table.create_savepoint("whole")
+    table.set_properties(SAVEPOINTS)
+    assert said(table) == "published snapshot 4: other engines cannot read snapshot 3"
+    assert read(session) == read(session, "whole") == ["rome"]
+
+
 def test_what_a_compaction_made_is_published_by_the_next_maintenance(session: sl.Session):
     table = made(session, **COMMITS)
     for _ in range(4):
