@@ -34,6 +34,7 @@ def due(mode: str, versions: RetainedVersions, there: Published | None) -> tuple
     """Return the versions that a table's property asks for and that are not published, oldest first. Pure.
 
     The tag of a savepoint that was deleted makes its newest version due, as each publication writes all tags again.
+    Without a snapshot, as where others have expired it, savepoints alone are due.
     """
     if mode == "off":
         return ()
@@ -42,7 +43,7 @@ def due(mode: str, versions: RetainedVersions, there: Published | None) -> tuple
     saved = {tag_of(each): each for each in sorted(versions.savepoints, key=lambda each: each.number)}
     missing: list[Snapshot | Savepoint] = [each for name, each in saved.items() if name not in tags]
     is_stale = bool(tags - saved.keys())
-    if mode == "commits" and (is_stale or _is_behind(versions.snapshots, have)):
+    if mode == "commits" and versions.snapshots and (is_stale or _is_behind(versions.snapshots, have)):
         missing += [] if any(each.number == versions.current.id for each in missing) else [versions.current]
     elif is_stale and saved and not missing:
         missing.append([*saved.values()][-1])

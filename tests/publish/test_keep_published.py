@@ -16,6 +16,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.edit.purge import PurgeOfRows
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, StorageError
 from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.table.publishing import publisher
 
 SCHEMA = sl.Schema({"city": "string"}, {}, {"n": "int"})
 DAY = timedelta(days=1)
@@ -208,6 +209,21 @@ def test_a_version_that_others_cannot_read_does_not_keep_back_a_newer_one(sessio
     table.set_properties(SAVEPOINTS)
     assert said(table) == "published snapshot 4: other engines cannot read snapshot 3"
     assert read(session) == read(session, "whole") == ["rome"]
+
+
+def test_a_version_that_others_expire_meanwhile_is_left_to_the_next_maintenance(
+    session: sl.Session, clock: ManualClock
+):
+    table = made(session)
+    table.set_properties(COMMITS)
+    head = table._store.head()
+    table.ingest(row("rome"))
+    table.unpublish()
+    clock.advance(30 * DAY)
+    table.maintenance.expire(dry_run=False)
+    assert [each.id for each in table.history()] == [2]
+    assert publisher(table._opened).catch_up(head, dry_run=False).snapshots == ()
+    assert said(table) == "published snapshot 2"
 
 
 def test_what_a_compaction_made_is_published_by_the_next_maintenance(session: sl.Session):
