@@ -11,6 +11,7 @@ from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.publish import metadata_folder as folder
 from sleeper_nb.publish.data_entries import Address
+from sleeper_nb.publish.kept_versions import lease_ends
 from sleeper_nb.publish.live_files import LiveFiles
 from sleeper_nb.publish.manifests import DATA, ManifestEntry, ManifestFile, entries_in
 from sleeper_nb.publish.table_metadata import PublishedSnapshot, TableMetadata
@@ -66,11 +67,19 @@ class _Verifying:
             )
         versions = self._versions()
         sizes = {each.path: each.bytes for folder_ in (paths.PUBLISHED, paths.DATA) for each in self._list(folder_)}
-        for snapshot in self.metadata.snapshots:
+        for snapshot in self._readable():
             yield from self._of_snapshot(snapshot, versions.get(snapshot.id), sizes)
 
     def _list(self, name: str) -> tuple[StoredFile, ...]:
         return self.found.files if name == paths.PUBLISHED else self.store.storage.list(name)
+
+    def _readable(self) -> Iterator[PublishedSnapshot]:
+        """Yield the published versions whose files must be there: of a superseded one they may have been deleted."""
+        now, ends = self.store.clock.now(), lease_ends(self.store)
+        for snapshot in self.metadata.snapshots:
+            stays = snapshot.id == self.metadata.main or snapshot.id in self.metadata.tags.values()
+            if stays or (snapshot.id in ends and ends[snapshot.id] > now):
+                yield snapshot
 
     def _versions(self) -> Mapping[int, Snapshot | Savepoint]:
         catalog, table_id = self.store.catalog, self.store.table_id

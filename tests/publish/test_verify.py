@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
+from sleeper_nb.clock import ManualClock
 from sleeper_nb.publish import metadata_folder
 from sleeper_nb.publish.manifests import Publication
 from sleeper_nb.publish.verify import verify
-from tests.support.builders import a_store, compact, ingest, rows_of, save, split
+from sleeper_nb.versions.expire import Retention, expire_snapshots
+from tests.support.builders import START, a_store, collect, compact, ingest, rows_of, save, split
 from tests.support.other_engines import published_now
 
 
@@ -67,6 +71,20 @@ def test_a_list_of_another_version_is_found(store):
     (other,) = (path for path in lists if path != newest)
     store.storage.write(newest, store.storage.read(other))
     assert whats(store) == [f"it does not describe the files of snapshot {store.head().id}"]
+
+
+def test_a_superseded_version_whose_time_is_over_needs_no_files(tmp_path):
+    clock = ManualClock(START)
+    store = a_store(tmp_path, clock=clock)
+    ingest(store, rows_of("a"))
+    ingest(store, rows_of("b"))
+    published_now(store)
+    compact(store)
+    published_now(store)
+    clock.advance(timedelta(days=30))
+    expire_snapshots(store, Retention(timedelta(0), 1), dry_run=False)
+    assert len(collect(store).data_files) == 2
+    assert verify(store) == ()
 
 
 def test_a_data_file_that_is_listed_twice_is_found(store):
