@@ -26,7 +26,7 @@ from uuid import UUID
 from sleeper_nb.clock import Retry
 from sleeper_nb.errors import ConflictError, InvalidInput, StorageError
 from sleeper_nb.model.processing import DataProcessing
-from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.publish import metadata_folder as folder
 from sleeper_nb.publish.data_entries import Address, check_address
@@ -331,9 +331,11 @@ class _Publishing:
         )  # fmt: skip
 
     def _widened(self, ids: FieldIds, schema: Mapping[str, Any]) -> list[Field]:
-        """Return the fields that had a type which Iceberg cannot read as the current one."""
-        found = {}
+        """Return the fields that had, or may have had, a type which Iceberg cannot read as the current one."""
+        found = dict[str, Field]()
         current = {each.column: each for each in self._state.schema.fields}
+        if len(self._older_schemas) < self._state.schema_id - 1:  # older ones were lost: only files tell
+            found = {name: each for name, each in current.items() if each.late and _may_be_wider(each.type)}
         kinds = {each["id"]: each["type"] for each in schema["fields"]}
         for each in (each for older in self._older_schemas for each in older.fields if each.column in current):
             path = (each.column,)
@@ -369,6 +371,11 @@ def _order(
     if same is not None:
         return same["order-id"], known
     return len(known) + 1, (*known, {"order-id": len(known) + 1, "fields": fields})
+
+
+def _may_be_wider(kind: FieldType) -> bool:
+    """Return whether some widening to a type is one that Iceberg lacks."""
+    return kind.holds("double") or kind.holds("decimal")
 
 
 def _same_types(old: Mapping[str, Any], new: Mapping[str, Any], fields: Sequence[Field], ids: FieldIds) -> bool:

@@ -442,6 +442,21 @@ def test_a_wider_type_that_iceberg_lacks_is_refused_while_an_older_file_lives(tm
         )
 
 
+def test_a_wider_type_is_refused_where_the_older_schema_is_lost(tmp_path):
+    with sl.connect(tmp_path) as session:
+        table = session.create_table("t", Schema({"k": "long"}, {}, {"v": "int?", "text": "string?"}))
+        table.ingest([{"k": 1, "v": 2, "text": "a"}])
+        table.alter(types={"v": "double"}, add_columns={"late": "decimal(6,2)?"})
+        table.ingest([{"k": 2, "v": 0.5, "text": "b"}])
+        table._store.storage.delete("schema/schema-1")
+        store = reopened(table._store)
+        with pytest.raises(InvalidInput, match=r"column 'v' is double, and still int in some files"):
+            published_now(store)
+        table.update({"v": "v"}, force=True)
+        report = published_now(reopened(table._store))
+        assert by_pyiceberg(report.address).sort_by("k").to_pylist() == table.scan().to_arrow().to_pylist()
+
+
 def test_a_table_with_times_is_published_with_a_warning(tmp_path):
     store = a_store(tmp_path, Schema({"k": "long"}, {}, {"t": "time?"}))
     assert published_now(store).warnings == ("Spark cannot open the table: t is a time, which Spark does not have",)
