@@ -219,8 +219,8 @@ PROPERTIES: dict[str, Property] = {
                  "which versions are published as Iceberg metadata, for other engines: none by itself, each savepoint, "
                  "or each savepoint and what each commit makes current"),
         Property(ICEBERG_TIME, "7 d", parse_duration, DURATION,
-                 "how long other engines can read a published version after a newer one was published; those of "
-                 "savepoints stay"),
+                 "how long other engines can read a published version after a newer one was published, of the newest "
+                 "100 of such versions; those of savepoints stay"),
         Property(FILTERS, "", parse_filters, "ageOff(field,milliseconds), several separated by commas",
                  "which rows queries and compactions drop"),
         Property(ITERATOR, "", _line, "an entry point's name, or package.module:function",

@@ -327,8 +327,9 @@ class Table(Report):
 
         The newest published version is what they read unless they are given another; each published savepoint is a tag
         of its name. Expiry and garbage collection keep the files of published versions: of one that a newer one has
-        superseded for the time of the property ``sleeper.table.iceberg.time-retained``, of a savepoint until it is
-        deleted. The property ``sleeper.table.iceberg`` publishes each savepoint, or each commit, by itself.
+        superseded for the time of the property ``sleeper.table.iceberg.time-retained``, if it is one of the newest 100
+        of these; of a savepoint until the first publication after it is deleted. The property
+        ``sleeper.table.iceberg`` publishes each savepoint, or each commit, by itself.
 
         Parameters
         ----------
