@@ -24,7 +24,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from sleeper_nb.clock import Retry
-from sleeper_nb.errors import ConflictError, InvalidInput, StorageError
+from sleeper_nb.errors import ConflictError, InvalidInput, NotFound, StorageError
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.model.state import TableState
@@ -208,7 +208,7 @@ class _Publishing:
                 lease = add_lease(store, self._number, kept.ends[self._number], self._settings.author)
         publication = store.clock.new_id()
         is_first = folder.create(self._storage, number, made.to_json(folder.name_of(number), publication), publication)
-        if is_first and self._is_complete(found):
+        if is_first and self._is_complete(made, found):
             self._written.clear()
             return True
         if is_first:
@@ -218,10 +218,18 @@ class _Publishing:
             store.catalog.release_lease(store.table_id, lease)
         return False
 
-    def _is_complete(self, found: folder.Found) -> bool:
+    def _is_complete(self, made: TableMetadata, found: folder.Found) -> bool:
         """Return whether nobody unpublished the table since its metadata were found, or since the first own file."""
-        first = [*self._written[:1], *([paths.table_metadata(found.number)] if found.number else ())]
-        return all(map(self._storage.has, first))
+        if not all(map(self._storage.has, self._written[:1])):
+            return False
+        if not found.number:
+            return True
+        try:
+            uuid = folder.read_body(self._storage, found.number).get("table-uuid")
+        except NotFound:
+            return False
+        # without a file of its own, only this tells that others published again, by the same numbers
+        return bool(self._written) or uuid == made.uuid
 
     @contextlib.contextmanager
     def _undone(self) -> Iterator[None]:

@@ -301,6 +301,27 @@ def test_a_table_that_is_unpublished_meanwhile_is_published_whole(store, monkeyp
     assert verify(store) == ()
 
 
+def test_a_new_tag_goes_into_what_others_have_published_again_meanwhile(store, monkeypatch):
+    ingest(store, rows_of("a", "k"))
+    published_now(store)
+    save(store, "half")
+    other, create = reopened(store), store.storage.write_new
+
+    def late(path: str, content: bytes) -> bool:
+        monkeypatch.undo()
+        unpublish(other)
+        ingest(other, rows_of("b"))
+        published_now(other)
+        return create(path, content)
+
+    monkeypatch.setattr(store.storage, "write_new", late)
+    report = published_now(store, store.catalog.snapshots(store.table_id)[-2])
+    assert read_keys(report.address) == ["a", "b", "k"]
+    assert read_keys(report.address, 2) == ["a", "k"]
+    assert report.tags == {"half": 2}
+    assert verify(store) == ()
+
+
 @pytest.mark.parametrize("name", ["list", "delete", "delete_all"])
 def test_what_is_published_while_a_table_is_unpublished_goes_or_is_whole(store, monkeypatch, name):
     ingest(store, rows_of("a"))
