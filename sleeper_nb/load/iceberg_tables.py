@@ -142,21 +142,27 @@ def newest(address: str, home: Storage | None) -> str:
     )
     if _METADATA not in folder.folders():
         raise none
-    found = {file.path: match for file in folder.list(_METADATA) if (match := _JSON.fullmatch(_name(file.path)))}
+    hint = f"{_METADATA}/version-hint.text"
+    hinted = folder.read(hint).decode(errors="replace").strip() if folder.has(hint) else None
+    # Listed after the hint is read, which may name metadata that were written meanwhile.
+    listed = [each.path for each in folder.list(_METADATA) if each.path.count("/") == 1]
+    found = {path: match for path in listed if (match := _JSON.fullmatch(_name(path)))}
     if not found:
         raise none
-    hint = f"{_METADATA}/version-hint.text"
-    if folder.has(hint):
-        number = folder.read(hint).decode().strip()
-        named = [path for path in found if _name(path) == number or _name(path).startswith(f"v{number}.")]
-        if named:
-            return folder.locate(named[0])
     last = max(int(match["number"]) for match in found.values())
     newest_ones = sorted(path for path, match in found.items() if int(match["number"]) == last)
-    if len(newest_ones) > 1:
-        problem = f"{folder.root} has {len(newest_ones)} files with its newest metadata"
-        raise InvalidInput(problem, hint=f"name the right one: iceberg:{folder.locate(newest_ones[0])}")
-    return folder.locate(newest_ones[0])
+    named = newest_ones if hinted is None else [path for path in found if _is_named(_name(path), hinted)]
+    if len(named) == 1:
+        return folder.locate(named[0])
+    problem = f"{folder.root} has {len(named)} files with its newest metadata"
+    if not named:
+        problem = f"version-hint.text of {folder.root} names {hinted!r}, and there is no such metadata"
+    raise InvalidInput(problem, hint=f"name the right one: iceberg:{folder.locate((named or newest_ones)[0])}")
+
+
+def _is_named(name: str, hint: str) -> bool:
+    """Return whether a file is the one of a hint: a number of a version, or the file's name with or without its end."""
+    return name in {hint, f"{hint}.metadata.json"} or (hint.isdecimal() and name.startswith(f"v{hint}."))
 
 
 def _name(path: str) -> str:

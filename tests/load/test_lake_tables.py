@@ -333,6 +333,34 @@ def test_what_is_no_iceberg_table_or_version_is_said(made: dict[str, str], tmp_p
     assert open_lake_table(f"iceberg:{copied}").to_arrow().num_rows == len(LEFT)
 
 
+def test_metadata_below_the_folder_of_metadata_are_not_the_tables(made: dict[str, str], tmp_path: Path):
+    copied = tmp_path / "copied"
+    shutil.copytree(made["iceberg"].removeprefix("iceberg:"), copied)
+    (copied / "metadata" / "backup").mkdir()
+    (copied / "metadata" / "backup" / "00100-later.metadata.json").write_text("{}")
+    assert open_lake_table(f"iceberg:{copied}").to_arrow().num_rows == len(LEFT)
+
+
+@pytest.mark.parametrize(
+    ("hint", "rows"),
+    [("7", 4), ("00099-by-hand.metadata.json", 4), ("00099-by-hand", 4), ("v7.metadata.json", 4), ("8", 0), ("", 0)],
+)
+def test_a_version_hint_names_the_metadata_or_the_table_is_refused(
+    made: dict[str, str], tmp_path: Path, hint: str, rows: int
+):
+    copied = tmp_path / "copied"
+    shutil.copytree(made["iceberg"].removeprefix("iceberg:"), copied)
+    metadata = copied / "metadata"
+    shutil.copy(metadata / "00099-by-hand.metadata.json", metadata / "v7.metadata.json")
+    (metadata / "version-hint.text").write_text(f"{hint}\n")
+    if rows:
+        assert open_lake_table(f"iceberg:{copied}").to_arrow().num_rows == rows
+    else:
+        problem = f"version-hint.text of {copied} names '{hint}', and there is no such metadata"
+        with pytest.raises(InvalidInput, match=rf"{problem}\nhint: name the right one: iceberg:.*/00099-by-hand"):
+            open_lake_table(f"iceberg:{copied}")
+
+
 @pytest.mark.parametrize(
     ("feature", "said"),
     [
