@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import parquet
 from pyiceberg import expressions, types
 from pyiceberg.io import FileIO, InputFile, OutputFile
@@ -166,8 +165,8 @@ def _positions(address: str, home: Storage) -> Mapping[str, np.ndarray[Any, Any]
         if is_puffin:
             vectors = deletion_vectors_from_puffin_file(PuffinFile(stream.read()))
             return {each.referenced_data_file: each.to_vector().to_numpy() for each in vectors}
-        rows = parquet.read_table(stream, columns=["file_path", "pos"])
-    paths, places = pc.dictionary_encode(rows["file_path"]).unify_dictionaries(), rows["pos"].to_numpy()
+        rows = parquet.read_table(stream, columns=["file_path", "pos"], read_dictionary=["file_path"])
+    paths, places = rows["file_path"].unify_dictionaries(), rows["pos"].to_numpy()
     if not rows.num_rows:
         return {}
     codes = np.concatenate([each.indices.to_numpy() for each in paths.chunks])

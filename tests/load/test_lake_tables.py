@@ -271,6 +271,22 @@ class Counted:
         self.now -= 1
 
 
+def test_a_file_of_deletes_names_its_data_files_once_in_memory(tmp_path: Path):
+    rows = 200_000
+    table = lakes.iceberg_table(tmp_path / ("long" * 50), pa.table({"k": range(rows)}))
+    lakes.delete_rows_of_iceberg(table, {0: range(0, rows, 2)})
+    found = open_lake_table(lakes.address_of(table))
+    before, counted = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(counted)
+    try:
+        left = sum(batch.num_rows for batch in found.all_batches())
+    finally:
+        pa.set_memory_pool(before)
+    assert left == rows // 2
+    paths = rows // 2 * len(str(tmp_path))
+    assert 0 < (counted.max_memory() or 0) < paths
+
+
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_a_bulk_load_holds_a_few_batches(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch):
     rows = pa.table({"k": pa.array(range(1_000_000))})
