@@ -19,10 +19,8 @@ from sleeper_nb.model.sql_values import quoted_name, quoted_text
 from sleeper_nb.read.predicate import ALWAYS_TRUE, And, Comparison, IsIn, IsNull, Predicate
 from sleeper_nb.storage.filesystem import Storage
 
-_UNDERSTOOD: Final = frozenset(
-    {"columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "variantType"}
-)
-"""The reader features of which the scan gives the right rows; a column of the type variant is refused by its type."""
+_UNDERSTOOD: Final = frozenset({"columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint"})
+"""The reader features of which the scan gives the right rows; each is tried in a test."""
 _NOT_UNDERSTOOD: Final = ("Unsupported", "catalog-managed", "reader features")
 """What deltalake says of a table that it does not understand."""
 _LOG: Final = "_delta_log"

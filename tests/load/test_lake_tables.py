@@ -377,10 +377,21 @@ def test_a_version_hint_names_the_metadata_or_the_table_is_refused(
             open_lake_table(f"iceberg:{copied}")
 
 
+def test_checkpoints_of_version_2_are_read(tmp_path: Path):
+    address = lakes.delta_table(tmp_path / "d", pa.table({"k": [1, 2]}), pa.table({"k": [3]}))
+    lakes.commit_delta(tmp_path / "d", lakes.protocol("v2Checkpoint"))
+    lakes.checkpoint_delta(tmp_path / "d")
+    lakes.delta_table(tmp_path / "d", pa.table({"k": [4]}))
+    assert sorted(open_lake_table(address).to_arrow()["k"].to_pylist()) == [1, 2, 3, 4]
+    assert sorted(open_lake_table(f"{address}@2").to_arrow()["k"].to_pylist()) == [1, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("feature", "said"),
     [
         ("typeWidening", "typeWidening"),
+        ("vacuumProtocolCheck", "vacuumProtocolCheck"),
+        ("variantType", "variantType"),
         ("somethingNew", "'somethingNew' is not supported"),
         ("catalogManaged", "catalog-managed"),
     ],

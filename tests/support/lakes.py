@@ -79,6 +79,27 @@ def rename_column_of_delta(folder: Path, name: str, new: str) -> None:
     commit_delta(folder, protocol("columnMapping"), {"metaData": changed})
 
 
+def checkpoint_delta(folder: Path) -> None:
+    """Put the log into a checkpoint of version 2, with its files in a sidecar (PROTOCOL.md, "V2 Spec")."""
+    actions, log, version = _actions(folder), folder / "_delta_log", DeltaTable(folder).version()
+    (changed,) = [each for each in actions if "metaData" in each]
+    values = pa.map_(pa.string(), pa.string())
+    kinds = {"path": pa.string(), "partitionValues": values, "size": pa.int64(), "modificationTime": pa.int64()}
+    kind = pa.struct({**kinds, "dataChange": pa.bool_(), "stats": pa.string()})
+    added = [{name: each["add"].get(name) for name in kind.names} for each in actions if "add" in each]
+    for each in added:
+        each["partitionValues"] = list(each["partitionValues"].items())
+    (log / "_sidecars").mkdir()
+    sidecar = log / "_sidecars" / "3a0d65cd-4056-49b8-937b-95f9e3ee90e5.parquet"
+    pq.write_table(pa.table({"add": pa.array(added, kind)}), sidecar)
+    named = {"path": sidecar.name, "sizeInBytes": sidecar.stat().st_size, "modificationTime": 0}
+    lines = [{"checkpointMetadata": {"version": version}}, protocol("v2Checkpoint"), changed, {"sidecar": named}]
+    checkpoint = log / f"{version:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
+    checkpoint.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    for number in range(version):
+        (log / f"{number:020d}.json").unlink()
+
+
 def _actions(folder: Path) -> list[dict[str, Any]]:
     return [
         json.loads(line)
