@@ -74,6 +74,11 @@ class Engines:
         return (self.spark,)
 
     @property
+    def local_files(self) -> bool:
+        """Whether SQL may read files of this machine."""
+        return self.duckdb.local_files
+
+    @property
     def with_tasks(self) -> TaskEngine:
         return self.spark
 

@@ -27,6 +27,7 @@ from pyiceberg.table.puffin import MAGIC_BYTES, PuffinFile
 from sleeper_nb.errors import InvalidInput, StorageError
 from sleeper_nb.read.predicate import ALWAYS_TRUE, And, Comparison, IsIn, IsNull, Or, Predicate
 from sleeper_nb.storage.filesystem import Storage, open_parent
+from sleeper_nb.storage.local_files import is_of_system
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -84,7 +85,7 @@ class _StorageFile(InputFile):  # type: ignore[misc]
 def place_of(location: str, home: Storage) -> tuple[Storage, str]:
     """Return the folder and the name of a file that metadata name: a local file, or an object of S3.
 
-    Metadata in a bucket, which others may write, name no local files.
+    Metadata in a bucket, which others may write, name no local files; none name files of the operating system.
     """
     scheme, colon, rest = location.partition(":")
     if colon and scheme in {"s3", "s3a", "s3n"}:
@@ -93,6 +94,9 @@ def place_of(location: str, home: Storage) -> tuple[Storage, str]:
     if not path.startswith("/") or not home.local:
         hint = "read it with the engine that wrote it, and load the result"
         raise InvalidInput(f"the Iceberg table names a file by {location!r}, which is not read", hint=hint)
+    if is_of_system(path):
+        problem = f"the Iceberg table names {path!r}, a file of the operating system"
+        raise InvalidInput(problem, hint="do not read tables of an unknown origin")
     return open_parent(path, home)
 
 

@@ -112,15 +112,18 @@ def open_lake_table(address: str, home: Storage | None = None) -> LakeTable:
 
 def open_version(kind: str, path: str, version: str | None, home: Storage | None = None) -> LakeTable:
     """Open the table of a kind, ``delta`` or ``iceberg``, in a folder; at its newest version when that is None."""
-    location = path if "://" in path and not path.startswith("file:") else str(_local(path))
+    location = location_of(path)
     label = f"{kind}:{path}" + (f"@{version}" if version else "")
     if kind == "delta":
         return LakeTable(label, DeltaReader.of(open_near(location, home), version))
     return LakeTable(label, IcebergReader.of(location, home, version))
 
 
-def _local(path: str) -> Path:
-    return Path(path.removeprefix("file://").removeprefix("file:")).expanduser().absolute()
+def location_of(path: str) -> str:
+    """Return where a path leads that a user wrote: an absolute local path, or another address as it is."""
+    if "://" in path and not path.startswith("file:"):
+        return path
+    return str(Path(path.removeprefix("file://").removeprefix("file:")).expanduser().absolute())
 
 
 def is_lake_object(data: object) -> bool:

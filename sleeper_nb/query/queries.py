@@ -19,6 +19,7 @@ from sleeper_nb.query.engine_choice import LARGE_GIB, ChosenEngine, EngineChoice
 from sleeper_nb.query.result import QueryResult
 from sleeper_nb.query.runner import BetterElsewhere, Runner
 from sleeper_nb.sql.binding import Binder, Lookup
+from sleeper_nb.sql.bound_lakes import LakeAccess
 from sleeper_nb.sql.references import table_references
 from sleeper_nb.sql.statement import Composition, SqlText, Statement
 from sleeper_nb.sql.variables import Variables
@@ -175,7 +176,8 @@ class Queries:
         def value_of(each: Statement) -> Any:
             return runner.value(binder.bind(each))
 
-        binder = Binder(chosen.name, self.lookup, self.tables, value_of, kept, variables, self.home)
+        access = LakeAccess(self.home, self.engines.local_files)
+        binder = Binder(chosen.name, self.lookup, self.tables, value_of, kept, variables, access)
         if isinstance(text, Composition):
             query, values = text.of(chosen.name, self.parameters)
             return replace(runner, parameters={**self.parameters, **values}).run(binder.bind(query))

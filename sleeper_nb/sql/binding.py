@@ -32,7 +32,7 @@ from sleeper_nb.read.file_statistics import value_columns_used
 from sleeper_nb.read.predicate import ALWAYS_TRUE, Pruning, PushedPredicates, regions_text
 from sleeper_nb.read.read_rows import check_files
 from sleeper_nb.read.scan_plan import ScanPlan, TableRows
-from sleeper_nb.sql.bound_lakes import BoundLake, lake_of
+from sleeper_nb.sql.bound_lakes import ANY_LAKE, BoundLake, LakeAccess, lake_of
 from sleeper_nb.sql.dialects import RULES
 from sleeper_nb.sql.error_place import Texts, put_place
 from sleeper_nb.sql.parameters import with_own_parameters
@@ -267,8 +267,8 @@ class Binder:
         The queries of the session's views, by name in lower case; each is read by the engine of its dialect.
     variables
         The user's variables; a table or view of the same name is read instead.
-    home
-        By whose connection tables of other formats in buckets are opened.
+    access
+        Which tables of other formats it may read.
     """
 
     dialect: Dialect
@@ -277,7 +277,7 @@ class Binder:
     evaluate: Callable[[Statement], Any]
     views: Mapping[str, Statement]
     variables: Variables
-    home: Storage | None = None
+    access: LakeAccess = ANY_LAKE
 
     def bind(
         self, statement: Statement, references: tuple[TableReference, ...] | None = None, prefix: str = GENERATED_PREFIX
@@ -319,7 +319,7 @@ class Binder:
                     raise NotFound.of("table", reference.name.partition(MARK)[0], self.tables())
         for reference in lake_references(statement):
             with _placed_at(statement, reference.start):
-                named[reference] = (f"{prefix}_{len(named)}", lake_of(statement, reference, self.evaluate, self.home))
+                named[reference] = (f"{prefix}_{len(named)}", lake_of(statement, reference, self.evaluate, self.access))
         renamed = with_names(statement, {reference: name for reference, (name, _) in named.items()})
         unknown = tuple(each for each in references if each not in named and each.role in {"read", "describe"})
         return Bound(renamed, dict(named.values()), unknown, statement)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -14,7 +14,8 @@ from sleeper_nb.read.predicate import ALWAYS_TRUE, Predicate
 from sleeper_nb.sql.references import TableReference
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import Token, skip_brackets, unquote
-from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.filesystem import Storage, open_near
+from sleeper_nb.storage.local_files import check_no_system, no_local_files
 
 if TYPE_CHECKING:
     from sleeper_nb.load.lake_tables import LakePart, LakeTable
@@ -28,6 +29,34 @@ class LakeColumn:
 
     name: str
     type: FieldType
+
+
+@dataclass(frozen=True, slots=True)
+class LakeAccess:
+    """Which tables of other formats a statement may read.
+
+    Parameters
+    ----------
+    home
+        By whose connection a bucket is opened.
+    local_files
+        Whether it may read those of this machine.
+    """
+
+    home: Storage | None = None
+    local_files: bool = True
+
+    def check(self, location: str) -> None:
+        """Raise for a local path that SQL may not read, before anything there is opened."""
+        place = open_near(location, self.home)
+        if not place.local:
+            return
+        if not self.local_files:
+            raise no_local_files(place.root)
+        check_no_system(place.root)
+
+
+ANY_LAKE: Final = LakeAccess()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +126,7 @@ class BoundLake:
 
 
 def lake_of(
-    statement: Statement, reference: TableReference, value_of: Callable[[Statement], Any], home: Storage | None
+    statement: Statement, reference: TableReference, value_of: Callable[[Statement], Any], access: LakeAccess
 ) -> BoundLake:
     """Return the table that a call in place of a table names.
 
@@ -105,15 +134,13 @@ def lake_of(
     ----------
     value_of
         Computes an argument that is no literal.
-    home
-        By whose connection a bucket is opened.
 
     Raises
     ------
     NotFound, InvalidInput, NotInstalled
-        As of `lake_tables.open_version`; or when the arguments are no path and version.
+        As of `lake_tables.open_version`; or when the arguments are no path and version, or SQL may not read there.
     """
-    from sleeper_nb.load.lake_tables import open_version
+    from sleeper_nb.load.lake_tables import location_of, open_version
 
     called = Statement.of(statement.text[reference.start : reference.end], dialect=statement.dialect)
     arguments = [_value(each, called, value_of) for each in _arguments(called.tokens)]
@@ -122,7 +149,8 @@ def lake_of(
     if not isinstance(path, str) or not path or len(arguments) > 2 or not is_version:
         example = "delta('path', 12)" if reference.name == "delta" else "iceberg('path', 'tag')"
         raise InvalidInput(f"{called.text} names no table", hint=f"write {example}; the version may be left out")
-    return BoundLake.of(open_version(reference.name, path, None if version is None else str(version), home))
+    access.check(location_of(path))
+    return BoundLake.of(open_version(reference.name, path, None if version is None else str(version), access.home))
 
 
 def _arguments(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:

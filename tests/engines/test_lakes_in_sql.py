@@ -158,8 +158,18 @@ def test_calls_that_name_no_table_are_refused(session: sl.Session, folder: Path)
     assert rows.to_pydict() == {"count_star()": [8]}
 
 
-def test_no_local_table_is_read_where_sql_reads_no_local_files(folder: Path, tmp_path: Path):
+def test_no_local_table_is_looked_for_where_sql_reads_no_local_files(folder: Path, tmp_path: Path):
     with sl.connect(tmp_path / "w") as session:
         session.set_properties({"sleeper.sql.local.files": "false"})
-    with sl.connect(tmp_path / "w") as session, pytest.raises(InvalidInput, match="SQL may not read local files here"):
-        session.sql(f"SELECT * FROM delta('{folder}/d')")
+    with sl.connect(tmp_path / "w") as session:
+        for path in (f"{folder}/d", f"file://{folder}/nowhere", f"{folder}/nowhere", f"{folder}/a://../d"):
+            for kind in ("delta", "iceberg"):
+                with pytest.raises(InvalidInput, match="SQL may not read local files here"):
+                    session.sql(f"SELECT * FROM {kind}('{path}')")
+
+
+def test_no_table_is_looked_for_among_files_of_the_operating_system(session: sl.Session, tmp_path: Path):
+    (tmp_path / "link").symlink_to("/proc/self")
+    for call in ("delta('/proc/self')", "iceberg('file:///dev/zero.metadata.json')", f"iceberg('{tmp_path}/link')"):
+        with pytest.raises(InvalidInput, match=r"SQL may not read .*, a file of the operating system"):
+            session.sql(f"SELECT * FROM {call}")

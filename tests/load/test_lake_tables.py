@@ -208,6 +208,18 @@ def test_deletion_vectors_of_iceberg_are_applied(tmp_path: Path):
     assert left == [k for k in range(100_000) if k not in {0, 65_535, 65_536, 99_999}]
 
 
+def test_metadata_that_name_files_of_the_operating_system_are_refused(made: dict[str, str], tmp_path: Path):
+    found = open_lake_table(made["iceberg"])
+    file = found.parts()[0]
+    assert file is not None
+    (tmp_path / "link.parquet").symlink_to("/proc/self/environ")
+    named = "file:///proc/self/environ", f"file://{tmp_path}/link.parquet"
+    changed = [replace(file, address=each) for each in named] + [replace(file, deletes=named[:1])]
+    for each in changed:
+        with pytest.raises(InvalidInput, match=r"the Iceberg table names .*, a file of the operating system"):
+            list(found.batches(each))
+
+
 def test_columns_of_a_delta_table_have_their_new_names(tmp_path: Path):
     address = lakes.delta_table(tmp_path / "d", pa.table({"k": [1, 2], "a": ["x", None]}))
     lakes.rename_column_of_delta(tmp_path / "d", "a", "b")

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final, Literal
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.cache_folder import cache_folder
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries
-from sleeper_nb.engines.local_files import as_pattern
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import SessionClosed
 from sleeper_nb.forks import check_has_threads
+from sleeper_nb.storage.local_files import as_pattern
 
 if TYPE_CHECKING:
     import duckdb

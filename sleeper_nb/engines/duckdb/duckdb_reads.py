@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.duckdb.interrupts import fetched, interruptible
 from sleeper_nb.engines.duckdb.syntax_tree import last_name, syntax_tree, time_functions, tree_nodes, unstable_function
-from sleeper_nb.engines.local_files import absolute, as_pattern, check_outside, no_local_files
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.last_used import LastUsed
 from sleeper_nb.sql.references import NOT_ALONE, end_of_explain, no_call, no_query, no_query_begins_with
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import unquote
+from sleeper_nb.storage.local_files import absolute, as_pattern, check_outside, no_local_files
 
 if TYPE_CHECKING:
     import duckdb

@@ -21,7 +21,6 @@ from sleeper_nb.engines.duckdb.duckdb_reads import JudgedStatement
 from sleeper_nb.engines.duckdb.interrupts import Cancelling, interruptible
 from sleeper_nb.engines.duckdb.syntax_tree import moment_of, set_moment
 from sleeper_nb.engines.engine import EngineName, EngineQuery
-from sleeper_nb.engines.local_files import check_lakes
 from sleeper_nb.engines.rows_to_load import LOADED_ROWS, RowsToLoad
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import Cancelled, SleeperError, StorageError
@@ -103,7 +102,6 @@ def planned(query: EngineQuery, database: Database, *, local_files: bool) -> Duc
     InvalidInput, NotFound
         When DuckDB cannot read the statement, or it does more than read.
     """
-    check_lakes(query.bound, local_files=local_files)
     parser = cache(database.connect_planning)
     judged = _judged(query.bound, parser, database)
     files = judged.files(database.connect, query.values, allowed=local_files)

@@ -20,7 +20,6 @@ import pyarrow as pa
 from sleeper_nb.engines.duckdb.duckdb_errors import encoding_hint
 from sleeper_nb.engines.duckdb.duckdb_reads import FILE_FUNCTIONS, Query
 from sleeper_nb.engines.duckdb.relations import ArrowStream, name_rows, query
-from sleeper_nb.engines.local_files import absolute, as_pattern
 from sleeper_nb.errors import Hint, InvalidInput, NotFound, StorageError
 from sleeper_nb.load.csv_files import csv_names, empty_lines_above, is_of_values
 from sleeper_nb.load.data_columns import DataColumn, columns_of
@@ -41,6 +40,7 @@ from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.references import TableReference, file_references
 from sleeper_nb.sql.statement import Replacement, Statement
 from sleeper_nb.sql.tokens import Token, skip_brackets, spells, unquote
+from sleeper_nb.storage.local_files import absolute, as_pattern
 
 _TYPES: Final = {
     "long": ("BIGINT", r"\s*[+-]?(0|[1-9]\d*)\s*"),

@@ -23,7 +23,6 @@ from sleeper_nb.engines.duckdb.combined_rows import combined, is_exact
 from sleeper_nb.engines.duckdb.duckdb_errors import explained
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries, Query
 from sleeper_nb.engines.duckdb.interrupts import fetched
-from sleeper_nb.engines.local_files import as_pattern
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import RAISED, InvalidInput, SleeperError
 from sleeper_nb.maintain.system_tables import SystemRows
@@ -44,6 +43,7 @@ from sleeper_nb.sql.bound_lakes import BoundLake, LakeColumn
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.local_files import as_pattern
 
 if TYPE_CHECKING:
     from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue

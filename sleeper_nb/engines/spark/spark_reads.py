@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.engines.local_files import no_local_files
 from sleeper_nb.engines.spark.gateway import gateway_of, java_array, java_class, session_state
 from sleeper_nb.engines.spark.sql_rules import (
     check_change,
@@ -26,6 +25,7 @@ from sleeper_nb.errors import Action, InvalidInput, NotFound
 from sleeper_nb.sql.references import end_of_explain, first_word, no_call, no_query_begins_with
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import spells
+from sleeper_nb.storage.local_files import no_local_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,7 +23,6 @@ import pyarrow as pa
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.dynamic_pruning import dynamic_pruning_of, large_tables
 from sleeper_nb.engines.engine import EngineName, EngineQuery
-from sleeper_nb.engines.local_files import check_lakes
 from sleeper_nb.engines.spark import frames
 from sleeper_nb.engines.spark.frame_joins import joined_keys_in
 from sleeper_nb.engines.spark.gateway import frame_of_plan, java_class, query_execution
@@ -97,7 +96,6 @@ class SparkStatement:
     def rows(self) -> tuple[Bound, str, DataFrame]:
         """Return the statement without what its plan excludes, which keys were read first, and its rows."""
         bound = self.query.bound
-        check_lakes(bound, local_files=self.local_files)
         for statement in bound.statements:
             check_reads(self.kept.spark, statement, local_files=self.local_files)
         why = self.query.why_whole or why_not_planned(bound.statements)

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from sleeper_nb.engines.local_files import check_outside, no_local_files
 from sleeper_nb.engines.spark.gateway import jvm_of, session_state
 from sleeper_nb.errors import Action, InvalidInput
+from sleeper_nb.storage.local_files import check_outside, no_local_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

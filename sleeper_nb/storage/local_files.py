@@ -1,4 +1,4 @@
-"""Local files that SQL names: their absolute paths, and the check that they belong to no warehouse."""
+"""Local files that users and metadata name: their paths, and which of them are never read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from urllib.parse import unquote, urlsplit
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.properties import LOCAL_FILES
-from sleeper_nb.sql.binding import Bound
 from sleeper_nb.storage.paths import CATALOG
 
 _SYSTEM: Final = ("/proc", "/sys", "/dev")
@@ -22,15 +21,6 @@ def no_local_files(path: str) -> InvalidInput:
     """Return the error for a local file where SQL may read none."""
     hint = f"set the instance property {LOCAL_FILES} to true to allow it"
     return InvalidInput(f"SQL may not read local files here: {path!r}", hint=hint)
-
-
-def check_lakes(bound: Bound, *, local_files: bool) -> None:
-    """Raise for a local table of another format where SQL may read no local files, or of the operating system."""
-    for lake in bound.lakes.values():
-        if lake.table.storage.local:
-            if not local_files:
-                raise no_local_files(lake.table.label)
-            check_no_system(lake.table.storage.root)
 
 
 def absolute(path: str) -> str:
@@ -45,11 +35,18 @@ def as_pattern(path: str) -> str:
     return re.sub(r"[*?[]", r"[\g<0>]", path)
 
 
-def check_no_system(path: str) -> None:
+def is_of_system(path: str) -> bool:
+    """Return whether a path is, or a link leads to, a file of the operating system that is no data."""
     for named in (Path(path), Path(os.path.realpath(path))):
         is_system = any(named.is_relative_to(folder) for folder in _SYSTEM)
         if is_system and not named.is_relative_to(_IN_MEMORY):
-            raise InvalidInput(f"SQL may not read {path!r}, a file of the operating system", hint=_DATA_HINT)
+            return True
+    return False
+
+
+def check_no_system(path: str) -> None:
+    if is_of_system(path):
+        raise InvalidInput(f"SQL may not read {path!r}, a file of the operating system", hint=_DATA_HINT)
 
 
 def check_outside(path: str) -> None:
