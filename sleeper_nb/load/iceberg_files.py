@@ -27,7 +27,7 @@ from pyiceberg.table.puffin import MAGIC_BYTES, PuffinFile
 from sleeper_nb.errors import InvalidInput, StorageError
 from sleeper_nb.read.predicate import ALWAYS_TRUE, And, Comparison, IsIn, IsNull, Or, Predicate
 from sleeper_nb.storage.filesystem import Storage, open_parent
-from sleeper_nb.storage.local_files import is_of_system
+from sleeper_nb.storage.local_files import is_of_system, named_in_metadata
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -90,7 +90,7 @@ def place_of(location: str, home: Storage) -> tuple[Storage, str]:
     scheme, colon, rest = location.partition(":")
     if colon and scheme in {"s3", "s3a", "s3n"}:
         return open_parent(f"s3:{rest}", home)
-    path = "/" + rest.lstrip("/") if scheme == "file" and colon else location
+    path = named_in_metadata(location)
     if not path.startswith("/") or not home.local:
         hint = "read it with the engine that wrote it, and load the result"
         raise InvalidInput(f"the Iceberg table names a file by {location!r}, which is not read", hint=hint)

@@ -18,6 +18,7 @@ from sleeper_nb.load.delta_tables import DeltaReader
 from sleeper_nb.load.iceberg_tables import IcebergFile, IcebergReader
 from sleeper_nb.read.predicate import ALWAYS_TRUE, And, IsIn, IsNull, Or, Predicate
 from sleeper_nb.storage.filesystem import Storage, open_near
+from sleeper_nb.storage.local_files import absolute, named_in_metadata
 
 _ADDRESS: Final = re.compile(r"(delta|iceberg):(.+)", re.DOTALL)
 LakePart: TypeAlias = IcebergFile | None
@@ -105,25 +106,18 @@ def open_lake_table(address: str, home: Storage | None = None) -> LakeTable:
     assert match is not None  # noqa: S101 - the caller asked `is_lake_address`
     kind, path = match.groups()
     name, _, version = path.rpartition("@")
-    if not name or "/" in version or Path(path).exists():  # a folder's name may have an @
+    if not name or "/" in version or Path(absolute(path)).exists():  # a folder's name may have an @
         name, version = path, ""
     return open_version(kind, name, version or None, home)
 
 
 def open_version(kind: str, path: str, version: str | None, home: Storage | None = None) -> LakeTable:
     """Open the table of a kind, ``delta`` or ``iceberg``, in a folder; at its newest version when that is None."""
-    location = location_of(path)
+    location = absolute(path)
     label = f"{kind}:{path}" + (f"@{version}" if version else "")
     if kind == "delta":
         return LakeTable(label, DeltaReader.of(open_near(location, home), version))
     return LakeTable(label, IcebergReader.of(location, home, version))
-
-
-def location_of(path: str) -> str:
-    """Return where a path leads that a user wrote: an absolute local path, or another address as it is."""
-    if "://" in path and not path.startswith("file:"):
-        return path
-    return str(Path(path.removeprefix("file://").removeprefix("file:")).expanduser().absolute())
 
 
 def is_lake_object(data: object) -> bool:
@@ -136,7 +130,7 @@ def table_of_object(data: Any, home: Storage | None) -> LakeTable:
     """Return the table of an object of deltalake or PyIceberg, at the version that it has loaded."""
     if hasattr(data, "table_uri"):
         return open_version("delta", str(data.table_uri), str(data.version()), home)
-    return open_version("iceberg", str(data.metadata_location), None, home)
+    return open_version("iceberg", named_in_metadata(str(data.metadata_location)), None, home)
 
 
 def _understood(predicate: Predicate, schema: pa.Schema) -> Predicate:

@@ -15,7 +15,7 @@ from sleeper_nb.sql.references import TableReference
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import Token, skip_brackets, unquote
 from sleeper_nb.storage.filesystem import Storage, open_near
-from sleeper_nb.storage.local_files import check_no_system, no_local_files
+from sleeper_nb.storage.local_files import absolute, check_no_system, no_local_files
 
 if TYPE_CHECKING:
     from sleeper_nb.load.lake_tables import LakePart, LakeTable
@@ -140,7 +140,7 @@ def lake_of(
     NotFound, InvalidInput, NotInstalled
         As of `lake_tables.open_version`; or when the arguments are no path and version, or SQL may not read there.
     """
-    from sleeper_nb.load.lake_tables import location_of, open_version
+    from sleeper_nb.load.lake_tables import open_version
 
     called = Statement.of(statement.text[reference.start : reference.end], dialect=statement.dialect)
     arguments = [_value(each, called, value_of) for each in _arguments(called.tokens)]
@@ -149,7 +149,7 @@ def lake_of(
     if not isinstance(path, str) or not path or len(arguments) > 2 or not is_version:
         example = "delta('path', 12)" if reference.name == "delta" else "iceberg('path', 'tag')"
         raise InvalidInput(f"{called.text} names no table", hint=f"write {example}; the version may be left out")
-    access.check(location_of(path))
+    access.check(absolute(path))
     return BoundLake.of(open_version(reference.name, path, None if version is None else str(version), access.home))
 
 

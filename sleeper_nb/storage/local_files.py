@@ -24,10 +24,21 @@ def no_local_files(path: str) -> InvalidInput:
 
 
 def absolute(path: str) -> str:
-    """Return the absolute path of a local file or pattern; any other address stays as it is."""
+    """Return the absolute path of a local file or pattern that a user names; any other address stays as it is.
+
+    Only in a ``file:`` address ``%20`` is a space.
+    """
     if path.startswith("file:"):
         path = unquote(urlsplit(path).path)
     return path if "://" in path else os.path.abspath(Path(path).expanduser())  # noqa: PTH100 - keeps patterns
+
+
+def named_in_metadata(location: str) -> str:
+    """Return the path of a local file that metadata of Iceberg name; any other address stays as it is.
+
+    Engines write the path behind ``file:`` as it is: ``p=a%2Fb`` is the name of a folder.
+    """
+    return "/" + location[5:].lstrip("/") if location.startswith("file:") else location
 
 
 def as_pattern(path: str) -> str:

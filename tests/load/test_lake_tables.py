@@ -436,6 +436,20 @@ def test_a_folder_may_have_an_at_in_its_name(tmp_path: Path):
     assert isinstance(open_lake_table(f"{address}@0"), LakeTable)
 
 
+def test_addresses_of_files_are_decoded_and_paths_are_not(tmp_path: Path):
+    rows = pa.table({"k": [1, 2]})
+    lakes.delta_table(tmp_path / "a b@1", rows)
+    table = lakes.iceberg_table(tmp_path / "a%20b", rows)
+    delta, iceberg = f"{tmp_path.as_uri()}/a%20b%401", f"{tmp_path.as_uri()}/a%2520b/n/t"
+    for address in (f"delta:{delta}", f"delta:{delta}@0", f"iceberg:{iceberg}", lakes.address_of(table)):
+        assert open_lake_table(address).to_arrow() == rows
+    with sl.connect(tmp_path / "w") as session:
+        session.create_table("t", data=[DeltaTable(tmp_path / "a b@1"), table], row_keys=["k"])
+        counts = f"SELECT (SELECT count(*) FROM delta('{delta}')), count(*) FROM iceberg('{iceberg}')"
+        assert list(session.sql(counts).to_arrow().to_pylist()[0].values()) == [2, 2]
+        assert session.table("t").scan().count() == 4
+
+
 def test_commands_take_such_tables(made: dict[str, str], shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     for line in (

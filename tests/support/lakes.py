@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -118,7 +119,7 @@ def _z85(content: bytes) -> str:
 def iceberg_table(folder: Path, *commits: pa.Table, schema: Any = None) -> Table:
     """Write a table with a snapshot for each commit; `schema` is that of the first if it is not given."""
     folder.mkdir(parents=True, exist_ok=True)
-    catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
+    catalog = SqlCatalog("c", uri=f"sqlite:///{quote(str(folder))}/catalog.db", warehouse=f"file://{folder}")
     catalog.create_namespace("n")
     table = catalog.create_table("n.t", schema or commits[0].schema)
     for rows in commits:
