@@ -18,7 +18,7 @@ const MOST_OWN = 280; // a column takes no more by itself
 const CHARACTER = 7.3; // px of a character of 13 px on average
 const STRONG = 8.4; // px of a strong one
 const MENU = 22; // px of the menu beside a name, without the padding
-const GAP = 2; // characters between a struck value and the one after it
+const GAP = 5; // characters for the space between a struck value and the one after it, and for wide letters in both
 const DIGIT = 8.6; // digits are wider in some fonts, and a number that is cut is wrong
 
 /** The columns in the order in which they are read and numbered: row keys, sort keys, the others. */
