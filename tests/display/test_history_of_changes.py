@@ -32,9 +32,9 @@ def test_history_counts_the_rows_of_changes(table):
         ("create", 0, None, None, None),
     ]
     picture = repr(history)
-    assert "✕ delete 1" in picture
-    assert "◐ update 1" in picture
-    assert "◑ upsert 1" in picture
+    assert "▼ delete 1" in picture
+    assert "◆ update 1" in picture
+    assert "◆ upsert 1" in picture
     html = history._repr_html_()
     for words in ("upsert 1 inserted, 1 updated row ·", "update 1 row ·", "delete 2 rows ·", "ingest +10 rows ·"):
         assert words in html

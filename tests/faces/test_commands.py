@@ -114,7 +114,7 @@ def test_names_of_the_issue_are_all_there():
     wanted += "demo tour help jobs offline online maintain rollback leases diff why timeline alter "
     wanted += "rename drop reinitialise rename-table delete-table reinitialise-table properties "
     wanted += "templates add-table instances add-instance set-online set-offline export-split-points apply split-points"
-    wanted += " add-files profile delete purge update upsert overwrite completion autoload doctor"
+    wanted += " add-files profile delete purge update upsert overwrite completion autoload doctor publish unpublish"
     assert set(wanted.split()) == {command.name for command in COMMANDS.commands}
 
 
