@@ -27,7 +27,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import ClearTable
-from sleeper_nb.publish.published import unpublish, versions_of_others
+from sleeper_nb.publish.published import unpublish, versions_to_unpublish
 from sleeper_nb.report import CONFIRM, Bytes, Grid, Report, cell_text, counted, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
 
@@ -151,8 +151,7 @@ def reinitialise(
     kept = retained(store.catalog, store.table_id)
     state = store.load(kept.current)
     fresh.change(store, state, state.schema_id + 1).validate(state)
-    published = {each.snapshot_id for each in store.catalog.leases(store.table_id) if each.is_published}
-    published.update(versions_of_others(store))
+    published = versions_to_unpublish(store)
     plan = replace(_plan(name, fresh, state, kept), unpublished=len(published))
     if dry_run:
         return plan

@@ -58,7 +58,7 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.savepoints import RetainedVersions, Savepoint, savepoint_label
 from sleeper_nb.model.snapshots import EPOCH, Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.publish.published import unpublish, versions_of_others
+from sleeper_nb.publish.published import unpublish, versions_to_unpublish
 from sleeper_nb.read.job_tracking import forget_reasons
 from sleeper_nb.report import Bytes, Grid, TableReport, cell_text, counted, duration_text, notes_line, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -564,9 +564,7 @@ class PurgeOfRows:
     def _searched(self, kept: RetainedVersions, state: TableState, clean: int | None) -> _Found:
         """Search the files of all versions that are kept: those from before a clean one, and not in it."""
         leases = self._leases()
-        held = self._store.catalog.leases(self._store.table_id)
-        ours = {each.snapshot_id for each in held if each.is_published}
-        published = tuple(sorted(ours.union(versions_of_others(self._store))))
+        published = versions_to_unpublish(self._store)
         files: set[str] = set()
         unread: set[str] = set()
         references = state.files.table_without_statistics

@@ -25,6 +25,7 @@ from pyiceberg.table.name_mapping import NameMapping
 from pyiceberg.table.puffin import MAGIC_BYTES, PuffinFile
 
 from sleeper_nb.errors import InvalidInput, StorageError
+from sleeper_nb.read.live_rows import kept
 from sleeper_nb.read.predicate import ALWAYS_TRUE, And, Comparison, IsIn, IsNull, Or, Predicate
 from sleeper_nb.storage.filesystem import Storage, open_parent
 from sleeper_nb.storage.local_files import is_of_system, named_in_metadata
@@ -137,20 +138,10 @@ def rows_of(file: IcebergFile, columns: StoredColumns, names: Sequence[str], hom
     with parquet.ParquetFile(folder.input(name), coerce_int96_timestamp_unit="us") as opened_file:
         found = _FoundColumns.of(columns, names, opened_file.schema_arrow)
         for batch in opened_file.iter_batches(_BATCH_ROWS, columns=found.names):
-            rows = _without(batch, gone, start)
+            rows = kept(batch, start, gone)
             start += batch.num_rows
             if rows.num_rows:
                 yield found.of_table(rows, file.constants)
-
-
-def _without(batch: pa.RecordBatch, gone: np.ndarray[Any, Any], start: int) -> pa.RecordBatch:
-    """Return a batch without the rows at some positions, which are of the file, in order."""
-    first, last = np.searchsorted(gone, [start, start + batch.num_rows])
-    if first == last:
-        return batch
-    keep = np.ones(batch.num_rows, bool)
-    keep[gone[first:last] - start] = False
-    return batch.filter(pa.array(keep))
 
 
 def _deleted(file: IcebergFile, home: Storage) -> np.ndarray[Any, Any]:

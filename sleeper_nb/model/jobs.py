@@ -21,8 +21,6 @@ ENDED = frozenset({"FINISHED", "FAILED", "CANCELLED"})
 KEPT_TIME = timedelta(days=7)
 KEPT_JOBS = 5000
 """How long, and how many of, a table's job records are kept; ids that must not be reused are kept for ever."""
-PUBLISHED = "published as Iceberg"
-"""The purpose of the leases that keep the files of published versions."""
 MOST_ID = 500
 PUBLISHED = "published as Iceberg"
 """The purpose of the leases of published versions: other engines may read their files at any time."""

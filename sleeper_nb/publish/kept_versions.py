@@ -83,7 +83,7 @@ def published_leases(store: StateStore) -> dict[int, list[Lease]]:
     """Return the leases of published versions, by version."""
     found: dict[int, list[Lease]] = {}
     for lease in store.catalog.leases(store.table_id):
-        if lease.purpose == PUBLISHED:
+        if lease.is_published:
             found.setdefault(lease.snapshot_id, []).append(lease)
     return found
 

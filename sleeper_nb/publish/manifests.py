@@ -170,7 +170,7 @@ class Publication:
         """Return a manifest of some entries: what the list says of it, and its bytes."""
         parts = ([each for each in entries if (each.sequence is None) == is_new] for is_new in (True, False))
         added, existing = ((len(each), sum(entry.rows for entry in each)) for each in parts)
-        told = {
+        metadata = {
             "schema": json.dumps(self.schema, ensure_ascii=False),
             "schema-id": str(self.schema["schema-id"]),
             "partition-spec": "[]",
@@ -178,19 +178,19 @@ class Publication:
             "format-version": "2",
             "content": "data" if content == DATA else "deletes",
         }
-        packed = _avro(_MANIFEST, (each.record(self.snapshot_id) for each in entries), told)
+        packed = _avro(_MANIFEST, (each.record(self.snapshot_id) for each in entries), metadata)
         oldest = min(self.sequence if each.sequence is None else each.sequence for each in entries)
         size, own = len(packed), (self.sequence, oldest, self.snapshot_id)
         return ManifestFile(address, size, content, *own, added, existing), packed
 
     def manifest_list(self, manifests: Iterable[ManifestFile], parent: int | None) -> bytes:
-        told = {
+        metadata = {
             "snapshot-id": str(self.snapshot_id),
             "parent-snapshot-id": "null" if parent is None else str(parent),
             "sequence-number": str(self.sequence),
             "format-version": "2",
         }
-        return _avro(_LIST, (each.record() for each in manifests), told)
+        return _avro(_LIST, (each.record() for each in manifests), metadata)
 
 
 def entries_in(manifest: ManifestFile, content: bytes) -> list[ManifestEntry]:
@@ -215,11 +215,11 @@ def check_installed() -> None:
         raise NotInstalled.of("publishing as Iceberg", "iceberg") from error
 
 
-def _avro(schema: Mapping[str, Any], records: Iterator[Mapping[str, Any]], told: Mapping[str, str]) -> bytes:
+def _avro(schema: Mapping[str, Any], records: Iterator[Mapping[str, Any]], metadata: Mapping[str, str]) -> bytes:
     import fastavro
 
     stream = io.BytesIO()
-    fastavro.writer(stream, schema, records, codec="deflate", metadata=dict(told), sync_interval=1 << 20)
+    fastavro.writer(stream, schema, records, codec="deflate", metadata=dict(metadata), sync_interval=1 << 20)
     return stream.getvalue()
 
 

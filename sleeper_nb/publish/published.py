@@ -23,7 +23,7 @@ __all__ = [
     "published",
     "tag_of",
     "unpublish",
-    "versions_of_others",
+    "versions_to_unpublish",
 ]
 
 
@@ -108,11 +108,15 @@ def check_unpublishing(store: StateStore, table: str) -> None:
         folder.find(store.storage).check_unchanged(table, force=False, deletes=True)
 
 
-def versions_of_others(store: StateStore) -> tuple[int, ...]:
-    """Return the snapshots that another engine has written into the metadata since; none where these are damaged."""
+def versions_to_unpublish(store: StateStore) -> tuple[int, ...]:
+    """Return the snapshots that `unpublish` takes away: ours, and what another engine has written into the metadata.
+
+    Those of others are not known where the metadata are damaged.
+    """
+    others: tuple[int, ...] = ()
     with contextlib.suppress(StorageError, NotFound):
-        return folder.find(store.storage).hidden
-    return ()
+        others = folder.find(store.storage).hidden
+    return tuple(sorted({*published_leases(store), *others}))
 
 
 def unpublish(store: StateStore) -> UnpublishReport:

@@ -94,11 +94,12 @@ class _Verifying:
         data: dict[str, ManifestEntry] = {}
         deletes: dict[str, ManifestEntry] = {}
         twice: dict[str, None] = {}
+        address = Address(self.store.storage.root)
         try:
             for manifest in named.manifests(snapshot.manifest_list):
                 known = data if manifest.content == DATA else deletes
                 for entry in self._entries(named, manifest):
-                    path = named.path(entry.address)
+                    path = address.path(entry.address)
                     twice |= {path: None} if path in known else {}
                     known[path] = entry
         except (NotFound, StorageError) as error:
@@ -107,16 +108,14 @@ class _Verifying:
         for path in twice:
             yield Finding(_KIND, f"{path} is listed twice", where, _WRONG)
         for path, entry in (*data.items(), *deletes.items()):
-            if not paths.is_foreign(path) and "://" not in path and sizes.get(path) != entry.size:
+            if not paths.is_foreign(path) and sizes.get(path) != entry.size:
                 what = f"{path} is {'lost' if path not in sizes else 'another file'}"
                 yield Finding(_KIND, what, where, _AGAIN)
-        address = Address(self.store.storage.root)
-        names = {address.path(each.address) for each in data.values()}
         gone = {
             (address.path(each.deletes_of or ""), paths.position_deletes_key(path) or "")
             for path, each in deletes.items()
         }
-        if version is not None and not self._describes(version, names, gone):
+        if version is not None and not self._describes(version, set(data), gone):
             yield Finding(_KIND, f"it does not describe the files of snapshot {snapshot.id}", self._where, _WRONG)
 
     def _entries(self, named: folder.Named, manifest: ManifestFile) -> list[ManifestEntry]:

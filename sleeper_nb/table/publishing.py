@@ -42,7 +42,7 @@ def publish_newest(table: OpenTable) -> None:
 
 
 def with_publishing(table: OpenTable, steps: Sequence[MaintenanceStep], head: Snapshot) -> Iterator[MaintenanceStep]:
-    """Yield the steps of maintenance with one that publishes, behind the one that makes a savepoint.
+    """Yield the steps of maintenance with one that publishes, after the one that makes a savepoint.
 
     Parameters
     ----------
