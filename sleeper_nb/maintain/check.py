@@ -392,7 +392,7 @@ def _needed_paths(store: StateStore, seen: _Seen, named: pa.Table | None, catalo
     for version in catalogued.versions:
         known |= _metadata_of(version)
     known |= {paths.savepoint(savepoint.id) for savepoint in catalogued.savepoints}
-    known |= _schemas(store, {version.schema_id for version in catalogued.versions})
+    known |= {paths.schema(version.schema_id) for version in catalogued.versions}
     if named is not None:
         known |= set(named["filename"].to_pylist())
     if seen.newest is not None:
@@ -402,15 +402,6 @@ def _needed_paths(store: StateStore, seen: _Seen, named: pa.Table | None, catalo
             start = store.catalog.checkpoint(store.table_id, catalogued.snapshots[-1].id)
             known |= _metadata_of(start) | {paths.schema(start.schema_id)}
     return known
-
-
-def _schemas(store: StateStore, ids: Collection[int]) -> set[str]:
-    """Return the paths of the schemas of versions, and of those with which their files may have been written.
-
-    These tell a publication which types columns had.
-    """
-    altered = max((number for number in ids if store.schema(number).is_altered), default=0)
-    return {paths.schema(number) for number in {*ids, *range(1, altered)}}
 
 
 def recorded_checksums(version: CheckedVersion) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import sleeper_nb as sl
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import InvalidInput, StorageError
 from sleeper_nb.load.ingest import ingest_arrow
@@ -66,17 +65,6 @@ def test_files_of_an_ingest_that_failed_without_an_answer_go_once_they_are_old(s
     assert on_disk(store) == before
     assert keys_in(scan(reopened(store))) == ["a", "b", "c", "d"]
     assert sweep(store).files == ()
-
-
-def test_schemas_stay_with_which_files_may_have_been_written(tmp_path: Path):
-    with sl.connect(tmp_path) as session:
-        table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"v": "int"}))
-        table.ingest([{"k": 1, "v": 1}])
-        table.alter(types={"v": "double"})
-        table.maintenance.expire(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
-        make_old(table._store)
-        table.maintenance.sweep_orphans(dry_run=False)
-        assert {"schema/schema-1", "schema/schema-2"} <= on_disk(table._store)
 
 
 def test_a_damaged_table_is_left_alone(store: StateStore):
