@@ -849,7 +849,7 @@ class Programs(RuleBasedStateMachine):
     @precondition(lambda self: self.tables)
     @rule(who=which, pick=picks)
     def check(self, who: int, pick: int) -> None:
-        report = self.session(who).table(self.model(pick).name).check(deep=True)
+        report = self.session(who).table(self.model(pick).name).maintenance.check(deep=True)
         assert report.findings == ()
 
     @rule(who=which)
