@@ -22,8 +22,7 @@ from sleeper_nb.model.checksums import is_stamp
 from sleeper_nb.model.schema import Field, FieldType, is_list_type
 from sleeper_nb.publish.iceberg_schema import FieldIds, promotes, type_json
 from sleeper_nb.publish.live_files import LiveFile, LiveFiles
-from sleeper_nb.publish.manifest_plan import MOST_ENTRIES, in_parts
-from sleeper_nb.publish.manifests import ManifestEntry
+from sleeper_nb.publish.manifests import MOST_ENTRIES, ManifestEntry, in_parts
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.paths import is_foreign, is_moved
 
@@ -35,15 +34,9 @@ _FIELD_ID: Final = b"PARQUET:field_id"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Writes where files are, with their scheme.
+    """Writes where files are, with their scheme."""
 
-    Parameters
-    ----------
-    root
-        Of the table's folder, as `Storage.root`.
-    """
-
-    root: str
+    root: str  # of the table's folder, as `Storage.root`
 
     @property
     def text(self) -> str:
@@ -75,19 +68,11 @@ def check_address(address: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What the footer of a data file says.
-
-    Parameters
-    ----------
-    types
-        The Arrow type of each column.
-    problem
-        Why readers would not find its columns by their names; "" where they do.
-    """
+    """What the footer of a data file says."""
 
     rows: int
     types: Mapping[str, pa.DataType]
-    problem: str
+    problem: str  # why readers would not find its columns by their names; "" where they do
 
 
 def read_footers(filenames: Iterable[str], storage: Storage) -> dict[str, Footer]:
@@ -183,21 +168,13 @@ def _reads(found: pa.DataType, field: Field, now: Any, ids: FieldIds) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EntryMaker:
-    """Makes entries of the data files of one version.
-
-    Parameters
-    ----------
-    order
-        The id of the order of rows in its files.
-    footers
-        Of the files that have to be looked into.
-    """
+    """Makes entries of the data files of one version."""
 
     live: LiveFiles
     ids: FieldIds
-    order: int
+    order: int  # the id of the order of rows in its files
     address: Address
-    footers: Mapping[str, Footer]
+    footers: Mapping[str, Footer]  # of the files that have to be looked into
 
     def entries(self, filenames: Iterable[str]) -> Iterator[ManifestEntry]:
         """Yield an entry for each of some files, in order."""

@@ -30,15 +30,9 @@ _PROMOTIONS: Final = {("int", "long"), ("float", "double")}
 
 @dataclass(frozen=True, slots=True)
 class FieldIds:
-    """The field id of each column in data files, and of each field inside it.
+    """The field id of each column in data files, and of each field inside it."""
 
-    Parameters
-    ----------
-    ids
-        In the order in which they were given.
-    """
-
-    ids: Mapping[Path, int] = field(default_factory=dict)
+    ids: Mapping[Path, int] = field(default_factory=dict)  # in the order in which they were given
 
     @property
     def last(self) -> int:

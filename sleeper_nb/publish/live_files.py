@@ -28,19 +28,11 @@ from sleeper_nb.storage.filesystem import Storage
 
 @dataclass(frozen=True, slots=True)
 class LiveFile:
-    """A data file, and what a version reads of it.
-
-    Parameters
-    ----------
-    parts
-        The file as each leaf reads it, by the leaf's id.
-    is_covered
-        Whether the leaves read all rows of it, but for deleted ones.
-    """
+    """A data file, and what a version reads of it."""
 
     filename: str
-    parts: tuple[tuple[str, PlannedFile], ...]
-    is_covered: bool
+    parts: tuple[tuple[str, PlannedFile], ...]  # the file as each leaf reads it, by the leaf's id
+    is_covered: bool  # whether the leaves read all rows of it, but for deleted ones
 
     @property
     def vectors(self) -> frozenset[DeletionVector | None]:
@@ -100,17 +92,11 @@ def rows_in(filename: str, storage: Storage) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LiveFiles:
-    """The data files of a version, by name; files without a live row are among them only if metadata does not tell.
-
-    Parameters
-    ----------
-    place
-        Where each file is in `TableState.files.active`.
-    """
+    """The data files of a version, by name; files without a live row are among them only if metadata does not tell."""
 
     state: TableState
     files: Mapping[str, LiveFile]
-    place: Mapping[str, int] = field(default_factory=dict)
+    place: Mapping[str, int] = field(default_factory=dict)  # where each file is in `TableState.files.active`
 
     @classmethod
     def of(cls, state: TableState, only: Collection[str] | None = None) -> LiveFiles:
@@ -163,18 +149,10 @@ def _value(active: Any, name: str, place: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ChangedFiles:
-    """The files of which other rows may count in a version than in an older one, by what references tell.
+    """The files of which other rows may count in a version than in an older one, by what references tell."""
 
-    Parameters
-    ----------
-    names
-        All of them, also those that neither version reads any more.
-    before
-        Those among them that the older version read.
-    """
-
-    names: frozenset[str]
-    before: frozenset[str]
+    names: frozenset[str]  # all of them, also those that neither version reads any more
+    before: frozenset[str]  # those among them that the older version read
 
     @classmethod
     def since(cls, state: TableState, older: int) -> ChangedFiles:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final, TypeVar
 
 from sleeper_nb.errors import NotInstalled, StorageError, first_line
 
@@ -20,37 +21,26 @@ EXISTING, ADDED = 0, 1
 FILE_PATH_ID, POSITION_ID = 2147483546, 2147483545
 """The field ids of the columns of a file of position deletes."""
 DATA_FILE, POSITION_DELETES = 0, 1
+MOST_ENTRIES: Final = 10_000
+"""The most entries of a manifest."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """A data file, or a file of position deletes.
+    """A data file, or a file of position deletes."""
 
-    Parameters
-    ----------
-    address
-        With its scheme; the deletes of a file name it by exactly this text.
-    rows, size
-        Of the whole file, with deleted rows; the size in bytes.
-    nulls, lower, upper
-        For some columns, by field id: the number of NULLs; the least and the greatest value, as bytes.
-    sort_order
-        The id of the order of its rows; None for deletes.
-    deletes_of
-        Of deletes: the address of the data file.
-    snapshot_id, sequence
-        With which the file came; None in the manifest that adds it.
-    """
-
-    address: str
-    rows: int
+    address: str  # with its scheme; the deletes of a file name it by exactly this text
+    rows: int  # of the whole file, with deleted rows
     size: int
+    # for some columns, by field id: the number of NULLs; the least and the greatest value, as bytes
     nulls: Mapping[int, int] = field(default_factory=dict)
     lower: Mapping[int, bytes] = field(default_factory=dict)
     upper: Mapping[int, bytes] = field(default_factory=dict)
-    sort_order: int | None = None
-    deletes_of: str | None = None
-    snapshot_id: int | None = None
+    sort_order: int | None = None  # the id of the order of its rows; None for deletes
+    deletes_of: str | None = None  # of deletes: the address of the data file
+    snapshot_id: int | None = None  # with which the file came; None in the manifest that adds it
     sequence: int | None = None
 
     def record(self, snapshot_id: int) -> dict[str, Any]:
@@ -96,26 +86,16 @@ def _pairs(values: Mapping[int, Any]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """What a manifest list says of a manifest.
-
-    Parameters
-    ----------
-    sequence, min_sequence
-        Of the publication that wrote the manifest, and of its oldest entry.
-    snapshot_id
-        The snapshot whose publication wrote it.
-    added, existing
-        Its files and their rows: those that it adds, and those that older manifests had.
-    """
+    """What a manifest list says of a manifest."""
 
     address: str
     bytes: int
     content: int
-    sequence: int
-    min_sequence: int
-    snapshot_id: int
-    added: tuple[int, int]
-    existing: tuple[int, int]
+    sequence: int  # of the publication that wrote the manifest
+    min_sequence: int  # of its oldest entry
+    snapshot_id: int  # the snapshot whose publication wrote it
+    added: tuple[int, int]  # files that it adds, and their rows
+    existing: tuple[int, int]  # files of older manifests, and their rows
 
     @property
     def files(self) -> int:
@@ -154,17 +134,11 @@ class ManifestFile:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """The snapshot that is being published, and what its manifests say of the table.
-
-    Parameters
-    ----------
-    schema
-        Iceberg's JSON of the schema of the version.
-    """
+    """The snapshot that is being published, and what its manifests say of the table."""
 
     snapshot_id: int
     sequence: int
-    schema: Mapping[str, Any]
+    schema: Mapping[str, Any]  # Iceberg's JSON of the schema of the version
 
     def manifest(self, address: str, content: int, entries: Sequence[ManifestEntry]) -> tuple[ManifestFile, bytes]:
         """Return a manifest of some entries: what the list says of it, and its bytes."""
@@ -202,9 +176,11 @@ def manifests_in(content: bytes, address: str) -> list[ManifestFile]:
     return [ManifestFile.of(record) for record in _records(content, address)]
 
 
-def as_new(entry: ManifestEntry) -> ManifestEntry:
-    """Return an entry without what says when its file came, to compare it."""
-    return replace(entry, snapshot_id=None, sequence=None)
+def in_parts(values: Iterable[T], most: int) -> Iterator[list[T]]:
+    """Yield values in lists of at most so many: entries of a million files would fill the memory."""
+    rest = iter(values)
+    while part := list(islice(rest, most)):
+        yield part
 
 
 def check_installed() -> None:

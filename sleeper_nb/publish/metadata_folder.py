@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sleeper_nb.errors import Action, ConfirmationNeeded, NotFound, StorageError
-from sleeper_nb.publish.manifests import DELETES, ManifestFile, entries_in, manifests_in
+from sleeper_nb.publish.manifests import DELETES, ManifestEntry, ManifestFile, entries_in, manifests_in
 from sleeper_nb.publish.table_metadata import OUR_SNAPSHOT, OWN_NAME, PUBLICATION, TableMetadata
 from sleeper_nb.report import counted
 from sleeper_nb.storage import paths
@@ -29,26 +29,12 @@ UNPUBLISH = Action("unpublish T", "table.unpublish()")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is in the folder.
+    """What is in the folder."""
 
-    Parameters
-    ----------
-    number
-        The greatest number of any metadata; 0 for none.
-    own
-        The number of the newest metadata that a publication of ours wrote; 0 for none.
-    metadata
-        These metadata.
-    hidden
-        The numbers of snapshots that only another engine's newer metadata have.
-    files
-        All files of the folder.
-    """
-
-    number: int
-    own: int
+    number: int  # the greatest number of any metadata; 0 for none
+    own: int  # the number of the newest metadata that a publication of ours wrote; 0 for none
     metadata: TableMetadata | None
-    hidden: tuple[int, ...]
+    hidden: tuple[int, ...]  # the numbers of snapshots that only another engine's newer metadata have
     files: tuple[StoredFile, ...]
 
     @property
@@ -166,6 +152,9 @@ class Named:
         """Return the manifests in a list."""
         return manifests_in(self.storage.read(self.path(address)), address)
 
+    def entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
+        return entries_in(manifest, self.storage.read(self.path(manifest.address)))
+
     def files(self) -> set[str]:
         """Return the paths of manifest lists, manifests and deletes of all snapshots."""
         found, seen = set[str](), set[str]()
@@ -177,25 +166,16 @@ class Named:
                 seen.add(manifest.address)
                 found.add(self.path(manifest.address))
                 if manifest.content == DELETES:
-                    content = self.storage.read(self.path(manifest.address))
-                    found |= {self.path(each.address) for each in entries_in(manifest, content)}
+                    found |= {self.path(each.address) for each in self.entries(manifest)}
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOver:
-    """The files of the folder that publications have left over.
-
-    Parameters
-    ----------
-    metadata
-        The newest metadata.
-    number
-        Their number.
-    """
+    """The files of the folder that publications have left over."""
 
     storage: Storage
-    metadata: TableMetadata
+    metadata: TableMetadata  # the newest
     number: int
 
     def delete(self, files: Iterable[StoredFile], now: datetime) -> int:

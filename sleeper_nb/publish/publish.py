@@ -16,31 +16,36 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any, Final
 from uuid import UUID
 
+import pyarrow as pa
+
 from sleeper_nb.clock import Retry
-from sleeper_nb.errors import ConflictError, InvalidInput, NotFound, StorageError
-from sleeper_nb.model.processing import DataProcessing
+from sleeper_nb.errors import Action, ConflictError, InvalidInput, NotFound, StorageError
+from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.schema import Field, FieldType, Schema
+from sleeper_nb.model.sql_values import quoted_text
 from sleeper_nb.model.state import TableState
 from sleeper_nb.publish import metadata_folder as folder
 from sleeper_nb.publish.data_entries import Address, check_address
-from sleeper_nb.publish.engine_lines import engine_lines
-from sleeper_nb.publish.final_rows import check_final
 from sleeper_nb.publish.iceberg_schema import FieldIds, promotes, schema_json, sort_fields, type_json, unreadable
-from sleeper_nb.publish.kept_versions import KeptVersions, add_lease, lease_ends, settle_leases
 from sleeper_nb.publish.live_files import ChangedFiles
 from sleeper_nb.publish.manifests import Publication, check_installed
+from sleeper_nb.publish.published import KeptVersions, add_lease, lease_ends, settle_leases
 from sleeper_nb.publish.table_metadata import PublishedSnapshot, TableMetadata
 from sleeper_nb.publish.version_files import OlderVersion, Types, VersionFiles
-from sleeper_nb.report import Grid, Report, notes_line
+from sleeper_nb.read.read_rows import stream
+from sleeper_nb.read.scan_plan import plan_scan
+from sleeper_nb.report import Code, Grid, Report, notes_line, values_of
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
+from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.versions.resolve import Resolved
 
 logger = logging.getLogger(__name__)
@@ -55,24 +60,13 @@ _EVERY: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishSettings:
-    """How a version is published.
+    """How a version is published."""
 
-    Parameters
-    ----------
-    processing
-        The filters, iterator and aggregations of its rows.
-    retained
-        How long published versions are kept that a newer one has superseded; those with a savepoint stay.
-    author
-        Who publishes.
-    force
-        Whether versions that another engine has written into the same metadata may be hidden.
-    """
-
-    processing: DataProcessing
+    processing: DataProcessing  # the filters, iterator and aggregations of its rows
+    # how long published versions are kept that a newer one has superseded; those with a savepoint stay
     retained: timedelta = SUPERSEDED_TIME
     author: str | None = None
-    force: bool = False
+    force: bool = False  # whether versions that another engine has written into the same metadata may be hidden
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
@@ -128,11 +122,25 @@ class PublishReport(Report):
             ("data files", self.data_files),
             ("delete files", self.delete_files),
             *(("tag", f"{name} (snapshot {number})") for name, number in self.tags.items()),
-            *engine_lines(self.address, self.snapshot_id, is_main=self.snapshot_id == self.main, tags=self.tags),
+            *self._lines(),
         ]
         title = f"{self.table}: snapshot {self.snapshot_id} is published"
         before = "it was published before; nothing was written" if self.is_nothing else ""
         return Grid(("", ""), tuple(rows), title, notes_line(before, *self.warnings))
+
+    def _lines(self) -> Iterator[tuple[str, Code]]:
+        """Yield each engine with the line that reads the version, to paste; the newest needs no number."""
+        address, number, is_main = self.address, self.snapshot_id, self.snapshot_id == self.main
+        version = next((name for name, tagged in self.tags.items() if tagged == number), str(number))
+        in_duckdb = "" if is_main else f", snapshot_from_id = {number}"
+        in_pyiceberg = "" if is_main else f"snapshot_id={number}"
+        in_polars = "" if is_main else f", snapshot_id={number}"
+        in_spark = "" if is_main else f".option('versionAsOf', {version!r})"
+        table = f"StaticTable.from_metadata({address!r})"
+        yield "DuckDB", Code(f"FROM iceberg_scan({quoted_text(address)}{in_duckdb})")
+        yield "PyIceberg", Code(f"{table}.scan({in_pyiceberg}).to_arrow()")
+        yield "Polars", Code(f"pl.scan_iceberg({table}{in_polars})")
+        yield "Spark", Code(f"spark.read.format('iceberg'){in_spark}.load({address!r})")
 
 
 def publish(store: StateStore, table: str, version: Resolved, settings: PublishSettings) -> PublishReport:
@@ -306,7 +314,7 @@ class _Publishing:
             schemas = (*(each for each in schemas if each["schema-id"] != schema["schema-id"]), schema)
         snapshots, sequence = base.snapshots, base.sequence
         if base.snapshot(self._number) is None:
-            check_final(self._state, self._settings.processing, self._storage, self._table)
+            _check_final(self._state, self._settings.processing, self._storage, self._table)
             sequence += 1
             made = self._snapshot(old, base, Publication(self._number, sequence, schema), ids, order)
             snapshots = (*snapshots, made)
@@ -403,3 +411,41 @@ def _warnings(state: TableState, processing: DataProcessing) -> Iterator[str]:
     if processing.filters:
         filters = ", ".join(map(str, processing.filters))
         yield f"other engines still read the rows that {filters} drops from now on, until you publish again"
+
+
+# Whether the rows in files are those that queries return: other engines know no filters, iterators and aggregations.
+# A version is published when its processing changes nothing any more, as after a compaction. That is found out by
+# reading it: properties may have changed since its files were written.
+
+
+def _check_final(state: TableState, processing: DataProcessing, storage: Storage, table: str) -> None:
+    """Refuse a version whose rows other engines would not see as queries return them."""
+    if processing.is_nothing:
+        return
+    is_same = _keeps_count if processing.iterator is None else _keeps_rows
+    if not is_same(state, processing, storage):
+        raise InvalidInput(
+            f"queries of table {table!r} return other rows than its files have, because of {processing}",
+            hint=("merge its files, then publish it: ", Action(f"compact {table}", "table.maintenance.compact('all')")),
+        )
+
+
+def _keeps_count(state: TableState, processing: DataProcessing, storage: Storage) -> bool:
+    """Return whether no row is dropped and none combined with another; a row alone stays as it is."""
+    column = state.schema.row_keys[0].name
+
+    def count(each: DataProcessing) -> int:
+        return sum(int(batch.num_rows) for batch in stream(plan_scan(state, None, each), storage, columns=[column]))
+
+    return count(NOTHING) == count(processing)
+
+
+def _keeps_rows(state: TableState, processing: DataProcessing, storage: Storage) -> bool:
+    before, after = (_rows(stream(plan_scan(state, None, each), storage)) for each in (NOTHING, processing))
+    return all(one == other for one, other in zip_longest(before, after))
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
+    """Yield rows as texts: NaN is equal to itself there."""
+    for batch in batches:
+        yield from map(repr, zip(*map(values_of, batch.columns), strict=True))

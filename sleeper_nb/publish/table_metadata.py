@@ -26,30 +26,17 @@ MAIN: Final = "main"
 
 @dataclass(frozen=True, slots=True)
 class PublishedSnapshot:
-    """A published version.
-
-    Parameters
-    ----------
-    id
-        The number of the version.
-    parent
-        The version published before it that is older; None for none.
-    committed, published
-        When the version was made, and when it was published.
-    manifest_list
-        The address of the list of its manifests.
-    totals
-        The numbers of data files, files of deletes, deleted positions, and rows with deleted ones.
-    """
+    """A published version."""
 
     id: int
-    parent: int | None
+    parent: int | None  # the version published before it that is older; None for none
     sequence: int
-    committed: datetime
+    committed: datetime  # when the version was made, and when it was published
     published: datetime
     schema_id: int
-    manifest_list: str
+    manifest_list: str  # the address of the list of its manifests
     operation: str
+    # the numbers of data files, files of deletes, deleted positions, and rows with deleted ones
     totals: tuple[int, int, int, int]
 
     @property
@@ -95,41 +82,19 @@ _TOTALS: Final = ("total-data-files", "total-delete-files", "total-position-dele
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableMetadata:
-    """All that one metadata file says.
+    """All that one metadata file says."""
 
-    Parameters
-    ----------
-    uuid
-        Of the table, for caches of readers.
-    address
-        Of the table's folder.
-    updated
-        When it was written.
-    schemas
-        Iceberg's JSON of the schemas of the snapshots.
-    orders
-        Iceberg's JSON of the orders of rows.
-    snapshots
-        In the order of publication.
-    tags
-        The names of savepoints, and the snapshots that they name.
-    main
-        The snapshot that engines read unless they are told another.
-    log
-        When which snapshot became `main`.
-    """
-
-    uuid: str
+    uuid: str  # of the table, for caches of readers
     address: str
     sequence: int = 0
     updated: datetime
     ids: FieldIds = field(default_factory=FieldIds)
-    schemas: tuple[Mapping[str, Any], ...] = ()
-    orders: tuple[Mapping[str, Any], ...] = ()
-    snapshots: tuple[PublishedSnapshot, ...] = ()
-    tags: Mapping[str, int] = field(default_factory=dict)
-    main: int | None = None
-    log: tuple[tuple[datetime, int], ...] = ()
+    schemas: tuple[Mapping[str, Any], ...] = ()  # Iceberg's JSON of the schemas of the snapshots
+    orders: tuple[Mapping[str, Any], ...] = ()  # Iceberg's JSON of the orders of rows
+    snapshots: tuple[PublishedSnapshot, ...] = ()  # in the order of publication
+    tags: Mapping[str, int] = field(default_factory=dict)  # the names of savepoints, and the snapshots that they name
+    main: int | None = None  # the snapshot that engines read unless they are told another
+    log: tuple[tuple[datetime, int], ...] = ()  # when which snapshot became `main`
 
     def snapshot(self, snapshot_id: int) -> PublishedSnapshot | None:
         return next((each for each in self.snapshots if each.id == snapshot_id), None)

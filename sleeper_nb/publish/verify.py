@@ -11,9 +11,9 @@ from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.publish import metadata_folder as folder
 from sleeper_nb.publish.data_entries import Address
-from sleeper_nb.publish.kept_versions import lease_ends
 from sleeper_nb.publish.live_files import LiveFiles
-from sleeper_nb.publish.manifests import DATA, ManifestEntry, ManifestFile, entries_in
+from sleeper_nb.publish.manifests import DATA, ManifestEntry, ManifestFile
+from sleeper_nb.publish.published import lease_ends
 from sleeper_nb.publish.table_metadata import PublishedSnapshot, TableMetadata
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
@@ -120,8 +120,7 @@ class _Verifying:
 
     def _entries(self, named: folder.Named, manifest: ManifestFile) -> list[ManifestEntry]:
         if manifest.address not in self._read:
-            content = self.store.storage.read(named.path(manifest.address))
-            self._read[manifest.address] = entries_in(manifest, content)
+            self._read[manifest.address] = named.entries(manifest)
         return self._read[manifest.address]
 
     def _describes(self, version: Snapshot | Savepoint, data: set[str], deletes: set[tuple[str, str]]) -> bool:

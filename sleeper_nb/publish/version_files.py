@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,16 +24,16 @@ from sleeper_nb.publish.data_entries import (
 )
 from sleeper_nb.publish.iceberg_schema import FieldIds
 from sleeper_nb.publish.live_files import ChangedFiles, LiveFile, LiveFiles
-from sleeper_nb.publish.manifest_plan import MOST_ENTRIES, ManifestPlan, OldManifest, in_parts, read_needed
 from sleeper_nb.publish.manifests import (
     DATA,
     DELETES,
     FILE_PATH_ID,
+    MOST_ENTRIES,
     POSITION_ID,
     ManifestEntry,
     ManifestFile,
     Publication,
-    entries_in,
+    in_parts,
 )
 from sleeper_nb.publish.metadata_folder import Named
 from sleeper_nb.publish.table_metadata import PublishedSnapshot
@@ -47,82 +48,105 @@ _DELETED = pa.schema(
     ]
 )
 """The columns of a file of position deletes (section "Position Delete Files")."""
+FEW_ENTRIES: Final = 1000
+MOST_SMALL: Final = 16
+"""So many manifests with fewer than `FEW_ENTRIES` are written again as one."""
+
+
+# Which manifests of an older version a new one uses again, and which entries it must write. A manifest stays while all
+# of its files are live. One that lost a file is written again without it. Many small manifests are written again as
+# one, so that their number does not grow with each publication. Manifests are read only as far as needed: a million
+# entries take a minute.
+
+
+@dataclass(frozen=True, slots=True)
+class OldManifest:
+    """A manifest of an older version, with its entries; None where none of them has changed."""
+
+    file: ManifestFile
+    entries: Sequence[ManifestEntry] | None
+    is_merged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestPlan:
+    """What a new version uses of the manifests of an older one."""
+
+    kept: tuple[ManifestFile, ...] = ()  # manifests that are used as they are
+    carried: tuple[ManifestEntry, ...] = ()  # entries of others that are still live
+    known: frozenset[str] = frozenset()  # the addresses of the live entries of manifests that were read
+    lost: int = 0  # how many entries are no longer live
+
+    @classmethod
+    def of(cls, old: Iterable[OldManifest], is_live: Callable[[ManifestEntry], bool]) -> ManifestPlan:
+        kept: list[ManifestFile] = []
+        carried: list[ManifestEntry] = []
+        known: set[str] = set()
+        lost = 0
+        for manifest in old:
+            entries = manifest.entries or ()
+            left = [each for each in entries if is_live(each)]
+            known |= {each.address for each in left}
+            lost += len(entries) - len(left)
+            if manifest.is_merged or len(left) < len(entries):
+                carried += left
+            else:
+                kept.append(manifest.file)
+        return cls(tuple(kept), tuple(carried), frozenset(known), lost)
 
 
 @dataclass(frozen=True, slots=True)
 class OlderVersion:
-    """The published version whose manifests are used again.
+    """The published version whose manifests are used again."""
 
-    Parameters
-    ----------
-    named
-        The metadata that name it.
-    changed
-        The files that changed since; None when all must be compared.
-    """
-
-    named: Named
+    named: Named  # the metadata that name it
     snapshot: PublishedSnapshot
-    changed: ChangedFiles | None
+    changed: ChangedFiles | None  # the files that changed since; None when all must be compared
 
     def manifests(self, content: int, addresses: Collection[str] | None) -> list[OldManifest]:
-        """Return the manifests of data files or of deletes, with the entries of data files that have changed."""
-        all_of_them = self.named.manifests(self.snapshot.manifest_list)
-        return read_needed((each for each in all_of_them if each.content == content), addresses, self._read)
+        """Return the manifests of data files or of deletes, and the entries of those that may have one of some files.
 
-    def _read(self, manifest: ManifestFile) -> list[ManifestEntry]:
-        return entries_in(manifest, self.named.storage.read(self.named.path(manifest.address)))
+        All have their entries for None. The newest are read first, as files that change were mostly added lately.
+        """
+        of_kind = (each for each in self.named.manifests(self.snapshot.manifest_list) if each.content == content)
+        newest_first = sorted(of_kind, key=lambda each: each.sequence, reverse=True)
+        small = [each for each in newest_first if each.files < FEW_ENTRIES]
+        merged = {each.address for each in small} if len(small) >= MOST_SMALL else set()
+        wanted = set(addresses or ())
+        found = []
+        for manifest in newest_first:
+            is_merged = manifest.address in merged
+            entries = self.named.entries(manifest) if is_merged or wanted or addresses is None else None
+            wanted -= {each.deletes_of or each.address for each in entries or ()}
+            found.append(OldManifest(manifest, entries, is_merged))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What was written for a version.
-
-    Parameters
-    ----------
-    manifest_list
-        Its address.
-    totals
-        As in `PublishedSnapshot`.
-    only_adds
-        Whether it has all that the older version has.
-    """
+    """What was written for a version."""
 
     manifest_list: str
-    totals: tuple[int, int, int, int]
-    only_adds: bool
+    totals: tuple[int, int, int, int]  # as in `PublishedSnapshot`
+    only_adds: bool  # whether it has all that the older version has
 
 
 @dataclass(frozen=True, slots=True)
 class Types:
-    """The field ids of a version, and the order of rows in its files.
-
-    Parameters
-    ----------
-    widened
-        The fields that older files may have with a type that Iceberg cannot read as the current one.
-    in_all_files
-        Whether files may have them that were published before.
-    order
-        The id of the order of rows.
-    """
+    """The field ids of a version, and the order of rows in its files."""
 
     ids: FieldIds
+    # the fields that older files may have with a type that Iceberg cannot read as the current one
     widened: Sequence[Field]
-    in_all_files: bool
-    order: int
+    in_all_files: bool  # whether files may have them that were published before
+    order: int  # the id of the order of rows
 
 
 @dataclass(frozen=True, slots=True)
 class _Deletes:
-    """The rows of files that are deleted.
+    """The rows of files that are deleted."""
 
-    Parameters
-    ----------
-    found
-        For files whose deletes are not published yet: the rows of the whole file, and the deleted positions.
-    """
-
+    # for files whose deletes are not published yet: the rows of the whole file, and the deleted positions
     found: Mapping[str, tuple[int, Positions]]
 
     @property
@@ -138,27 +162,15 @@ class _Deletes:
 
 @dataclass(frozen=True, slots=True)
 class VersionFiles:
-    """Writes what describes one version.
-
-    Parameters
-    ----------
-    publication
-        The number of the version, and Iceberg's JSON of its schema.
-    name
-        Unique; part of the names of new files.
-    older
-        A published version, of which as much as possible is used again.
-    written
-        The paths of the files that were written.
-    """
+    """Writes what describes one version."""
 
     state: TableState
     storage: Storage
-    publication: Publication
+    publication: Publication  # the number of the version, and Iceberg's JSON of its schema
     types: Types
-    name: str
-    older: OlderVersion | None
-    written: list[str] = field(default_factory=list)
+    name: str  # Unique; part of the names of new files
+    older: OlderVersion | None  # a published version, of which as much as possible is used again
+    written: list[str] = field(default_factory=list)  # the paths of the files that were written
 
     def write(self, parent: int | None) -> Described:
         """Write what the older version lacks, and the list; `InvalidInput` for what readers would get wrong."""
