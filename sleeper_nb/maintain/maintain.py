@@ -1,32 +1,17 @@
-"""Maintain a table: run each step that is due, in order; a step that fails does not stop the others.
-
-What is due is decided at the start: a later step does not work on what an earlier one has just made. Snapshots of the
-run itself do not make older ones expire; files that the run replaces, and leaves that it creates, are left to the next
-run. So a dry run shows exactly what the run does, and each run does a bounded amount of work.
-"""
+"""Run the steps of a table's maintenance in order, and report them; a step that fails does not stop the others."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from itertools import takewhile
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.load.split import SplitReport
-from sleeper_nb.maintain.collect_garbage import GarbageReport, collect_garbage
 from sleeper_nb.maintain.compact import CompactionReport, merged_text
 from sleeper_nb.report import Grid, Report, TableReport, counted, notes_line
-from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.versions.expire import ExpiryReport, Retention, expire_snapshots
-from sleeper_nb.versions.periodic_savepoints import (
-    PeriodicSavepoint,
-    RetiredSavepoints,
-    SavepointKeeper,
-    SavepointSchedule,
-)
 
 logger = logging.getLogger(__name__)
 
@@ -34,34 +19,9 @@ NOTHING_DUE = "nothing due"
 DELETED_TABLES = "(deleted tables)"
 """Stands for the name of a table in the report of a deletion that could not be finished."""
 _COLUMNS = ("table", "step", "done")
-_TICK = timedelta(microseconds=1)
 
-
-Made_co = TypeVar("Made_co", bound=Report, covariant=True)
-
-
-class DryRunnable(Protocol[Made_co]):
-    """Does work on a table, or only returns what it would do."""
-
-    def __call__(self, *, dry_run: bool) -> Made_co:
-        """Do the work, or plan it."""
-
-
-@dataclass(frozen=True, slots=True)
-class MaintenanceStep:
-    """One step of a table's maintenance.
-
-    Parameters
-    ----------
-    run
-        Runs the step, or plans it.
-    summary
-        Returns what a report of the step says in a few words; empty when nothing was due.
-    """
-
-    name: str
-    run: DryRunnable[Report]
-    summary: Callable[[Any], str]
+Step = tuple[str, Callable[[], Report]]
+"""A step of a table's maintenance: its name, and what runs it, or plans it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,69 +84,14 @@ class MaintenanceReport(TableReport):
         return Grid(_COLUMNS if rows else (), rows, title, left)
 
 
-def steps_of(
-    store: StateStore,
-    split: DryRunnable[SplitReport],
-    compact: Callable[[Collection[str]], DryRunnable[CompactionReport]],
-    schedule: SavepointSchedule,
-    retention: Retention,
-    gc_delay: timedelta,
-    author: str | None,
-) -> tuple[MaintenanceStep, ...]:
-    """Return the steps of a table's maintenance in order: steps that make versions come before steps that delete them.
-
-    Parameters
-    ----------
-    store
-        The table's store; what is due is decided by its current head and clock.
-    split
-        Splits the leaves that have too many rows, or only plans it.
-    compact
-        Returns what runs the jobs that the table's strategy proposes, except for the given leaves, or only plans them.
-    schedule
-        When periodic savepoints are created and deleted. Files that only a deleted one kept are collected by the next
-        run.
-    retention, gc_delay
-        How long snapshots are retained, and how long files are kept after nothing refers to them.
-    """
-    began, head = store.clock.now(), store.head()
-    forgotten: list[int] = []
-    split_leaves: set[str] = set()
-    keeper = SavepointKeeper(store, schedule, head, began, author)
-
-    def split_first(*, dry_run: bool) -> SplitReport:
-        report = split(dry_run=dry_run)
-        for each in report.splits:  # a dry run still finds the old leaf, a real run finds the new ones
-            split_leaves.add(each.partition_id)
-            split_leaves.update(part for part, _, _ in each.parts)
-        return report
-
-    def expire(*, dry_run: bool) -> ExpiryReport:
-        report = expire_snapshots(store, retention, dry_run=dry_run, until=head.id)
-        forgotten.extend(snapshot.id for snapshot in report.expired)
-        return report
-
-    def collect(*, dry_run: bool) -> GarbageReport:
-        delay = max(gc_delay, _TICK)  # so that files of this very run are too young
-        return collect_garbage(store, delay=delay, dry_run=dry_run, author=author, now=began, forgotten=forgotten)
-
-    return (
-        MaintenanceStep("split", split_first, _split_summary),
-        MaintenanceStep("compact", compact(split_leaves), _compaction_summary),
-        MaintenanceStep("create-savepoint", keeper.save, _own_summary),
-        MaintenanceStep("expire", expire, _own_summary),
-        MaintenanceStep("collect-garbage", collect, _own_summary),
-        MaintenanceStep("delete-savepoint", keeper.retire, _own_summary),
-    )
-
-
-def _split_summary(report: SplitReport) -> str:
-    verb = "would split" if report.dry_run else "split"
-    return f"{verb} {counted(len(report.splits), 'leaf partition')}" if report.splits else ""
-
-
-def _compaction_summary(report: CompactionReport) -> str:
+def _summary(report: Any) -> str:
+    """Return what a step did, in a few words; empty when nothing was due."""
     parts = []
+    if isinstance(report, SplitReport):
+        verb = "would split" if report.dry_run else "split"
+        return f"{verb} {counted(len(report.splits), 'leaf partition')}" if report.splits else ""
+    if not isinstance(report, CompactionReport):
+        return str(report.summary)
     if report.jobs:
         verb = "would merge" if report.dry_run else "merged"
         parts.append(f"{verb} {merged_text(report.jobs)} into {len(report.jobs):,}")
@@ -197,10 +102,6 @@ def _compaction_summary(report: CompactionReport) -> str:
     return "; ".join(parts)
 
 
-def _own_summary(report: PeriodicSavepoint | ExpiryReport | GarbageReport | RetiredSavepoints) -> str:
-    return report.summary
-
-
 Proceed = Callable[[], bool]
 """Asked before each step: whether the run goes on. A step that has begun is finished."""
 
@@ -209,13 +110,9 @@ def always() -> bool:
     return True
 
 
-def run_steps(
-    table: str, steps: Sequence[MaintenanceStep], *, dry_run: bool, proceed: Proceed = always
-) -> MaintenanceReport:
+def run_steps(table: str, steps: Iterable[Step], *, dry_run: bool, proceed: Proceed = always) -> MaintenanceReport:
     """Run one step after the other. The error of a step is part of its report; an interrupt ends the run."""
-    return MaintenanceReport(
-        tuple(_run_step(table, step, dry_run=dry_run) for step in takewhile(lambda _: proceed(), steps)), dry_run
-    )
+    return MaintenanceReport(tuple(_run_step(table, *step) for step in takewhile(lambda _: proceed(), steps)), dry_run)
 
 
 def failed_step(table: str, step: str, error: Exception) -> StepReport:
@@ -225,11 +122,11 @@ def failed_step(table: str, step: str, error: Exception) -> StepReport:
     return StepReport(table, step, f"failed: {message}", error=error)
 
 
-def _run_step(table: str, step: MaintenanceStep, *, dry_run: bool) -> StepReport:
+def _run_step(table: str, name: str, run: Callable[[], Report]) -> StepReport:
     try:
-        report = step.run(dry_run=dry_run)
+        report = run()
     except Exception as error:  # noqa: BLE001 - the other steps are due all the same; the report has the error
-        return failed_step(table, step.name, error)
-    summary = step.summary(report) or NOTHING_DUE
-    logger.debug("table %s: the maintenance step %s: %s", table, step.name, summary)
-    return StepReport(table, step.name, summary, report=report)
+        return failed_step(table, name, error)
+    summary = _summary(report) or NOTHING_DUE
+    logger.debug("table %s: the maintenance step %s: %s", table, name, summary)
+    return StepReport(table, name, summary, report=report)

@@ -88,7 +88,7 @@ from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table.configuring import check_fit
 from sleeper_nb.table.load_work import LoadWork
-from sleeper_nb.table.publishing import publish_newest
+from sleeper_nb.table.publishing import note_after_all
 
 logger = logging.getLogger(__name__)
 
@@ -327,8 +327,8 @@ def create_table(tables: TableOpener, request: TableRequest) -> tuple[HintParts,
 
 def publish_new(table: OpenTable) -> None:
     """Publish the version that a table begins with, if its properties ask for each commit."""
-    if table.properties[ICEBERG] == "commits":
-        publish_newest(table)
+    if table.properties[ICEBERG] == "commits" and (note := note_after_all(table)):
+        table.components.progress.finish(f"note: {note}")
 
 
 def plan_table(tables: TableOpener, request: TableRequest) -> CreatePlan:

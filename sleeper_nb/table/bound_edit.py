@@ -53,7 +53,7 @@ from sleeper_nb.sql.expressions import literals_in, names_in
 from sleeper_nb.sql.found_rows import SOURCE_ROW, source_rows
 from sleeper_nb.sql.statement import SqlText
 from sleeper_nb.table.edit_finder import EditFinder
-from sleeper_nb.table.publishing import publisher
+from sleeper_nb.table.publishing import note_after, note_after_all
 from sleeper_nb.table.searched_version import SearchedVersion
 from sleeper_nb.versions.leases import ReadGuard
 from sleeper_nb.versions.periodic_savepoints import save_after
@@ -286,7 +286,7 @@ class BoundEdit:
 
     def _purged(self, rows: PurgeOfRows, message: str | None) -> PurgeReport:
         report = rows.run(message=message, author=self.table.components.author)
-        return replace(report, note=publisher(self.table).catch_up_after()) if report.unpublished else report
+        return replace(report, note=note_after_all(self.table)) if report.unpublished else report
 
     @property
     def _purge(self) -> PurgeOfRows:
@@ -334,5 +334,5 @@ class BoundEdit:
             return report
         interval, author = self.table.properties[SAVEPOINT_INTERVAL], self.table.components.author
         saved = save_after(self.table.store, report.snapshot, interval, author)
-        note = publisher(self.table).after(report.snapshot, saved.savepoint)
+        note = note_after(self.table, report.snapshot, saved.savepoint)
         return replace(report, note=notes_line(saved.note, note))

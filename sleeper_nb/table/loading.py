@@ -43,7 +43,7 @@ from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.state_store.state_stores import open_state_store
 from sleeper_nb.storage.data_files import DataFileSettings
 from sleeper_nb.table.load_work import LoadEngine, LoadWork
-from sleeper_nb.table.publishing import publisher
+from sleeper_nb.table.publishing import note_after
 from sleeper_nb.versions.periodic_savepoints import save_after
 
 logger = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ def _after_load(table: OpenTable, loaded: LoadReport, notes: Iterable[str] = ())
         return loaded
     made = loaded.snapshot or table.store.head()
     saved = save_after(table.store, made, table.properties[SAVEPOINT_INTERVAL], table.components.author)
-    note = publisher(table).after(made, saved.savepoint)
+    note = note_after(table, made, saved.savepoint)
     return replace(loaded, savepoint=saved.savepoint).noted(saved.note).noted(note)
 
 

@@ -54,7 +54,7 @@ from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table import configuring, loading, version_history
 from sleeper_nb.table.edit_methods import EditMethods, MergeBuilder
 from sleeper_nb.table.folder_watch import DEFAULT_EVERY, FolderWatch, WatchedFolder, WatchReport
-from sleeper_nb.table.publishing import publish_after, publisher
+from sleeper_nb.table.publishing import publish_after, publish_version
 from sleeper_nb.table.table_inspect import TableInspect
 from sleeper_nb.table.table_maintenance import Maintenance, maintain
 from sleeper_nb.table_at import TableAt, current_version, version_of
@@ -352,7 +352,7 @@ class Table(Report):
         NotInstalled
             When a package of the extra ``iceberg`` is missing.
         """
-        return publisher(self._opened).publish(self.at(version).resolved, force=force)
+        return publish_version(self._opened, self.at(version).resolved, force=force)
 
     @checked
     def unpublish(self, *, force: bool = False) -> UnpublishReport:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal
@@ -17,16 +17,15 @@ from sleeper_nb.load import split as splitting
 from sleeper_nb.load.split import SplitReport
 from sleeper_nb.maintain import collect_garbage as garbage
 from sleeper_nb.maintain import compact as compaction
-from sleeper_nb.maintain import maintain as maintenance
 from sleeper_nb.maintain.check import ORPHAN_AGE, check_table
 from sleeper_nb.maintain.collect_garbage import GarbageReport
 from sleeper_nb.maintain.compact import CompactionReport, JobRunner
 from sleeper_nb.maintain.compaction_plan import CompactionJob, StrategySettings
 from sleeper_nb.maintain.findings import CheckReport
-from sleeper_nb.maintain.maintain import DryRunnable, MaintenanceReport, MaintenanceStep, Proceed, always
+from sleeper_nb.maintain.maintain import MaintenanceReport, Proceed, Step, always, run_steps
 from sleeper_nb.maintain.sweep_orphans import OrphanReport, sweep_orphans
 from sleeper_nb.model.jobs import Lease
-from sleeper_nb.model.properties import SPLITTING_THRESHOLD
+from sleeper_nb.model.properties import ICEBERG, SPLITTING_THRESHOLD
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.progress import BackgroundJob, Progress, finishing, unchecked
 from sleeper_nb.query import EngineName
@@ -34,15 +33,17 @@ from sleeper_nb.read.job_tracking import JobTracker
 from sleeper_nb.storage.data_files import DataFileSettings
 from sleeper_nb.table.configuring import check_not_edited, property_findings
 from sleeper_nb.table.edit_methods import EditMethods
-from sleeper_nb.table.publishing import published_findings, with_publishing
+from sleeper_nb.table.publishing import catch_up, published_findings
 from sleeper_nb.versions.expire import ExpiryReport, Retention, expire_snapshots
-from sleeper_nb.versions.periodic_savepoints import SavepointSchedule
+from sleeper_nb.versions.periodic_savepoints import SavepointKeeper, SavepointSchedule
 
 logger = logging.getLogger(__name__)
 
 CompactionEngine = Literal["auto", "spark", "local"]
 TASK_BYTES = 256 * 2**20
 """From this size of its inputs on, compaction with ``engine="auto"`` goes through Spark."""
+_TICK = timedelta(microseconds=1)
+"""The least delay of garbage collection in a run of maintenance: files of this very run are too young."""
 
 
 class Maintenance:
@@ -347,32 +348,70 @@ def maintain(table: OpenTable, *, dry_run: bool, proceed: Proceed = always) -> M
     """Do each step of maintenance that is due, as long as `proceed` returns True."""
     _check_may_delete(table, "maintenance", dry_run=dry_run)
     if not dry_run:
-        return maintenance.run_steps(table.name, _steps(table), dry_run=False, proceed=proceed)
+        return run_steps(table.name, _Run(table, dry_run=False).steps(), dry_run=False, proceed=proceed)
     plan, _ = read_consistently(
-        lambda: maintenance.run_steps(table.name, _steps(table), dry_run=True),
+        lambda: run_steps(table.name, _Run(table, dry_run=True).steps(), dry_run=True),
         lambda: (table.store.head(), table.components.catalog.savepoints(table.entry.id)),
     )
     return plan
 
 
-def _steps(table: OpenTable) -> tuple[MaintenanceStep, ...]:
-    def compact_others(split_leaves: Collection[str]) -> DryRunnable[CompactionReport]:
-        def run(*, dry_run: bool) -> CompactionReport:
-            with finishing(table.components.progress) as progress:
-                return _compact(table, None, "auto", progress, unchecked, dry_run=dry_run, skipped=split_leaves)
+class _Run:
+    """The steps of one run of maintenance.
 
-        return run
+    What is due is decided at the start: a later step does not work on what an earlier one has just made. Snapshots of
+    the run itself do not make older ones expire; files that the run replaces, and leaves that it creates, are left to
+    the next run. So a dry run shows exactly what the run does, and each run does a bounded amount of work.
+    """
 
-    steps = maintenance.steps_of(
-        table.store,
-        Maintenance(table).split,
-        compact_others,
-        SavepointSchedule.of(table.properties),
-        Retention.of(table.properties),
-        garbage.delay_of(table.properties),
-        table.components.author,
-    )
-    return tuple(with_publishing(table, steps, table.store.head()))
+    def __init__(self, table: OpenTable, *, dry_run: bool) -> None:
+        self._table, self._dry_run = table, dry_run
+        self._began, self._head = table.store.clock.now(), table.store.head()
+        schedule, author = SavepointSchedule.of(table.properties), table.components.author
+        self._keeper = SavepointKeeper(table.store, schedule, self._head, self._began, author)
+        self._split_leaves: set[str] = set()
+        self._expired: list[int] = []
+
+    def steps(self) -> Iterator[Step]:
+        """Yield the steps in order: those that make versions come before those that delete them.
+
+        What the run makes itself is published by the next one, except for a savepoint; so are the files collected that
+        only a deleted savepoint kept.
+        """
+        table, dry_run = self._table, self._dry_run
+        yield "split", self._split
+        yield "compact", self._compact
+        yield "create-savepoint", lambda: self._keeper.save(dry_run=dry_run)
+        if table.properties[ICEBERG] != "off":
+            yield "publish", lambda: catch_up(table, self._head, dry_run=dry_run)
+        yield "expire", self._expire
+        yield "collect-garbage", self._collect
+        yield "delete-savepoint", lambda: self._keeper.retire(dry_run=dry_run)
+
+    def _split(self) -> SplitReport:
+        report = Maintenance(self._table).split(dry_run=self._dry_run)
+        for each in report.splits:  # a dry run still finds the old leaf, a real run finds the new ones
+            self._split_leaves.add(each.partition_id)
+            self._split_leaves.update(part for part, _, _ in each.parts)
+        return report
+
+    def _compact(self) -> CompactionReport:
+        with finishing(self._table.components.progress) as progress:
+            skipped, dry_run = self._split_leaves, self._dry_run
+            return _compact(self._table, None, "auto", progress, unchecked, dry_run=dry_run, skipped=skipped)
+
+    def _expire(self) -> ExpiryReport:
+        retention = Retention.of(self._table.properties)
+        report = expire_snapshots(self._table.store, retention, dry_run=self._dry_run, until=self._head.id)
+        self._expired += [snapshot.id for snapshot in report.expired]
+        return report
+
+    def _collect(self) -> GarbageReport:
+        delay = max(garbage.delay_of(self._table.properties), _TICK)
+        return garbage.collect_garbage(
+            self._table.store, delay=delay, dry_run=self._dry_run, author=self._table.components.author,
+            now=self._began, forgotten=self._expired,
+        )  # fmt: skip
 
 
 def _check_may_delete(table: OpenTable, work: str, *, dry_run: bool) -> None:

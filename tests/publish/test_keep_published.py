@@ -16,7 +16,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.edit.purge import PurgeOfRows
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, StorageError
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.table.publishing import publisher
+from sleeper_nb.table.publishing import catch_up
 
 SCHEMA = sl.Schema({"city": "string"}, {}, {"n": "int"})
 DAY = timedelta(days=1)
@@ -222,7 +222,7 @@ def test_a_version_that_others_expire_meanwhile_is_left_to_the_next_maintenance(
     clock.advance(30 * DAY)
     table.maintenance.expire(dry_run=False)
     assert [each.id for each in table.history()] == [2]
-    assert publisher(table._opened).catch_up(head, dry_run=False).snapshots == ()
+    assert catch_up(table._opened, head, dry_run=False).snapshots == ()
     assert said(table) == "published snapshot 2"
 
 
