@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from sleeper_nb.admin.alter import AlterReport
 from sleeper_nb.arguments import checked
+from sleeper_nb.catalog.catalog_base import retained
 from sleeper_nb.changes import Changes
 from sleeper_nb.display.listings import Pictured
+from sleeper_nb.display.timeline_picture import timeline, timeline_lines
 from sleeper_nb.edit.row_editor import ChangeReport
 from sleeper_nb.engines.components import OpenTable
-from sleeper_nb.errors import Action, HintParts, InvalidInput, hint_text
+from sleeper_nb.errors import Action, ConfirmationNeeded, HintParts, InvalidInput, hint_text
 from sleeper_nb.load.load_options import LoadArguments, LoadOptions
 from sleeper_nb.load.load_report import LoadReport
 from sleeper_nb.maintain.maintain import MaintenanceReport
@@ -31,8 +33,9 @@ from sleeper_nb.model.evolution import (
     WidenColumn,
     additions,
 )
+from sleeper_nb.model.expectations import counts_line
 from sleeper_nb.model.property_guide import PropertyValue
-from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.savepoints import Savepoint, savepoint_label, savepoints_by_snapshot
 from sleeper_nb.model.schema import Check, Field, Schema, parse_type
 from sleeper_nb.model.snapshots import (
     SavepointReference,
@@ -48,19 +51,21 @@ from sleeper_nb.publish.published import UnpublishReport, check_unpublishing, un
 from sleeper_nb.query import EngineName
 from sleeper_nb.read.column_profile import ColumnProfile
 from sleeper_nb.read.export import ExportReport
-from sleeper_nb.report import Grid, Listing, Report, Stacked
+from sleeper_nb.report import CONFIRM, Grid, Listing, Report, Stacked
 from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.state_store_base import StateStore
-from sleeper_nb.table import configuring, loading, version_history
+from sleeper_nb.table import configuring, loading
 from sleeper_nb.table.edit_methods import EditMethods, MergeBuilder
 from sleeper_nb.table.folder_watch import DEFAULT_EVERY, FolderWatch, WatchedFolder, WatchReport
 from sleeper_nb.table.publishing import publish_after, publish_version
 from sleeper_nb.table.table_inspect import TableInspect
 from sleeper_nb.table.table_maintenance import Maintenance, maintain
 from sleeper_nb.table_at import TableAt, current_version, version_of
+from sleeper_nb.versions.comparison import ComparedRows, compare, newer_schema
 from sleeper_nb.versions.create_savepoint import create_savepoint, save_current, savepoint_named
-from sleeper_nb.versions.delete_savepoint import SavepointDeletion
+from sleeper_nb.versions.delete_savepoint import SavepointDeletion, delete_savepoint, plan_savepoint_deletion
 from sleeper_nb.versions.diff import Diff
+from sleeper_nb.versions.expire import Retention
 from sleeper_nb.versions.roll_back import RollbackReport, roll_back
 from sleeper_nb.versions.savepoint_manager import SavepointManager, list_savepoints
 
@@ -203,7 +208,9 @@ class Table(Report):
         InvalidInput
             When the limit is less than 1.
         """
-        return version_history.history(self._opened, limit)
+        if limit is not None and limit < 1:
+            raise InvalidInput(f"cannot list {limit} snapshots", hint="give a limit of 1 or more")
+        return _history(self._opened, limit)
 
     @property
     def savepoint_manager(self) -> SavepointManager:
@@ -283,7 +290,18 @@ class Table(Report):
             reference = parse_version(text if text.startswith("savepoint.") else f"savepoint.{text}")
         version = self.at(reference).resolved.version
         assert isinstance(version, Savepoint)  # noqa: S101 - a savepoint's reference resolves to nothing else
-        return version_history.delete(self._opened, version, dry_run=dry_run, force=force)
+        plan = plan_savepoint_deletion(self._store, version, Retention.of(self._opened.properties))
+        if dry_run:
+            return plan
+        if plan.needs_confirmation and not force:
+            raise ConfirmationNeeded(
+                f"this deletes snapshot {version.saved_snapshot_id} of table {self.name!r} for good: "
+                f"only savepoint {version.name or version.id!r} keeps it",
+                hint=CONFIRM,
+                plan=plan,
+            )
+        delete_savepoint(self._store, version)
+        return replace(plan, dry_run=False)
 
     @checked
     def rollback(
@@ -407,8 +425,16 @@ class Table(Report):
         InvalidInput
             When the condition, the keys or the region do not fit the schema.
         """
-        before, after = self.at(from_version), self.at(to_version)
-        return version_history.changes(self._opened, before, after, where, keys, region, images=images)
+        before, after, opened = self.at(from_version), self.at(to_version), self._opened
+        old, new, components = before.state, after.state, opened.components
+        now = components.clock.now()  # one moment for both: a row must not become too old between them
+        schema, are_all = newer_schema(old, new), where is None and keys is None and region is None
+        condition = None if where is None else components.engines.condition(where, schema)
+        rows = ComparedRows.of(schema, keys, region, condition)
+        comparison = compare(old, new, opened.processing_of(old, now), opened.processing_of(new, now), rows)
+        guards = tuple(version.guard(version.state.totals().bytes) for version in (before, after))
+        resolved, storage = (before.resolved, after.resolved), self._store.storage
+        return Changes(self.name, *resolved, (old, new), comparison, storage, guards, images, are_all)
 
     @checked
     def diff(
@@ -1044,3 +1070,36 @@ def _reference(
     if timestamp is not None:
         return parse_moment(timestamp)
     return parse_reference(version) if isinstance(version, int | str) else version
+
+
+def _history(table: OpenTable, limit: int | None) -> Pictured[Snapshot]:
+    """Return the retained snapshots, newest first, below a timeline of them and of the savepoints.
+
+    Where one of them changed rows, three columns say how many were inserted, updated and deleted; where the table had
+    expectations, one says how many of the rows that came break which.
+    """
+    versions = retained(table.components.catalog, table.entry.id)
+    shown, total = versions.snapshots[:limit], len(versions.snapshots)
+    saved = savepoints_by_snapshot(versions.savepoints)
+    has_changes = any(s.inserted_rows is not None for s in shown)
+    has_expectations = any(s.expectations is not None for s in shown)
+    cells = tuple(
+        (s.id, s.time, s.operation, s.message, s.added_rows, s.rows,
+         *((s.inserted_rows, s.updated_rows, s.deleted_rows) if has_changes else ()),
+         ", ".join(savepoint_label(point) for point in saved.get(s.id, ())),
+         *((_judged(s),) if has_expectations else ()), s.added_files, s.removed_files, s.files, s.references)
+        for s in shown
+    )  # fmt: skip
+    columns = ("snapshot", "time", "operation", "message", "+rows", "rows",
+               *(("inserted", "updated", "deleted") if has_changes else ()), "savepoint",
+               *(("expectations",) if has_expectations else ()), "+files", "−files", "files", "references")  # fmt: skip
+    footer = f"the newest {len(shown):,} of {total:,} snapshots" if len(shown) < total else ""
+    listing = Listing(shown, columns, cells, f"history of {table.name}", footer)
+    picture = timeline(versions.snapshots, versions.savepoints, name=table.name)
+    lines = timeline_lines(versions.snapshots, versions.savepoints, name=table.name)
+    return Pictured(listing, picture, lines)
+
+
+def _judged(snapshot: Snapshot) -> str:
+    """Return which expectations the rows of a commit break; "met" when none, "" when there were none."""
+    return "" if snapshot.expectations is None else counts_line(snapshot.broken_expectations) or "met"
