@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sleeper_nb.admin.alter import AlterReport
-    from sleeper_nb.admin.apply import ApplyReport
     from sleeper_nb.admin.create_plan import CreatePlan, SplitPointsEstimate
     from sleeper_nb.admin.delete import DeletionReport
     from sleeper_nb.admin.deploy import DeployReport
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from sleeper_nb.read.column_profile import ColumnProfile
     from sleeper_nb.read.export import ExportReport
     from sleeper_nb.read.job_tracking import Which
+    from sleeper_nb.session.apply import ApplyReport
     from sleeper_nb.versions.delete_savepoint import SavepointDeletion
     from sleeper_nb.versions.diff import Diff, FileDiff
     from sleeper_nb.versions.expire import ExpiryReport
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "admin.alter": "AlterReport",
-    "admin.apply": "ApplyReport",
     "admin.create_plan": "CreatePlan SplitPointsEstimate",
     "admin.delete": "DeletionReport",
     "admin.deploy": "DeployReport",
@@ -68,6 +67,7 @@ _HOMES = {
     "read.column_profile": "ColumnProfile",
     "read.export": "ExportReport",
     "read.job_tracking": "Which",
+    "session.apply": "ApplyReport",
     "versions.delete_savepoint": "SavepointDeletion",
     "versions.diff": "Diff FileDiff",
     "versions.expire": "ExpiryReport",

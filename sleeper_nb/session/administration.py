@@ -11,14 +11,6 @@ from typing import Any, Unpack
 from sleeper_nb.admin import delete as deletion
 from sleeper_nb.admin import migrate as migration
 from sleeper_nb.admin import reinitialise as reinitialising
-from sleeper_nb.admin.apply import (
-    ApplyReport,
-    Existing,
-    TableDeclaration,
-    check_all_can,
-    declarations_of,
-    plan_declaration,
-)
 from sleeper_nb.admin.create_plan import CreatePlan, SplitPointsEstimate
 from sleeper_nb.admin.delete import DeletionReport
 from sleeper_nb.admin.reinitialise import ReinitialiseReport
@@ -31,11 +23,13 @@ from sleeper_nb.model.properties import STATE_STORE, TABLE_SCHEMA
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.table_names import check_table_name
 from sleeper_nb.report import CONFIRM
+from sleeper_nb.session import apply as applying
 from sleeper_nb.session import creating
+from sleeper_nb.session.apply import ApplyReport
 from sleeper_nb.session.creating import TableArguments, TableRequest
 from sleeper_nb.session.maintenance_service import MaintenanceRound, MaintenanceService, Stop
 from sleeper_nb.session.table_opener import TableOpener
-from sleeper_nb.table.configuring import check_fit, set_properties
+from sleeper_nb.table.configuring import check_fit
 
 logger = logging.getLogger(__name__)
 
@@ -249,30 +243,7 @@ class Administration:
             When the file cannot be read, naming the line; or, without `skip_conflicts`, when a table cannot be made as
             declared: its schema differs, for instance. Nothing is changed then.
         """
-        tables, parts = self._tables, self._tables.components
-        existing = {}
-        for entry in parts.catalog.tables():
-            table = tables.open_present(entry)
-            existing[table.name.casefold()] = Existing(table.name, table.store.load().schema, table.properties)
-        plans = tuple(
-            plan_declaration(
-                each,
-                existing.get(each.name.casefold()),
-                lambda new: creating.planned(tables, _request_of(new), new.schema),
-                lambda old, settings: check_fit(settings, old.schema, parts),
-            )
-            for each in declarations_of(declared)
-        )
-        if not dry_run and not skip_conflicts:
-            check_all_can(plans)
-        for each in () if dry_run else plans:
-            new = each.declared
-            if each.action == "create":
-                creating.create_table(tables, _request_of(new))
-            elif each.action == "change":
-                set_properties(tables.named(new.name), each.changes)
-        names = {each.declared.name.casefold() for each in plans}
-        return ApplyReport(plans, tuple(old.name for key, old in existing.items() if key not in names), dry_run)
+        return applying.apply(self._tables, declared, dry_run=dry_run, skip_conflicts=skip_conflicts)
 
     @checked
     def maintenance_service(
@@ -280,7 +251,3 @@ class Administration:
     ) -> MaintenanceService:
         """Return the service that maintains the instance; the parameters are those of `MaintenanceService`."""
         return MaintenanceService(self._tables, holder, stop, after_round)
-
-
-def _request_of(declared: TableDeclaration) -> TableRequest:
-    return TableRequest(declared.name, declared.schema, declared.split_points, properties=declared.properties)

@@ -6,12 +6,12 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb import cli
-from sleeper_nb.admin.apply import read_declarations
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.progress import Silent
 from sleeper_nb.session import Session
+from sleeper_nb.session.apply import read_declarations
 from sleeper_nb.storage.filesystem import Storage
 from tests.support.builders import START
 from tests.support.faults import DeadError, Trap, TrappedCatalog, TrappedStorage

@@ -1,21 +1,23 @@
-"""Apply a file that declares tables: read it, compare it with the existing tables, and plan what to create or change.
-
-Everything but reading the file is pure; the session does what the plan says.
-"""
+"""Apply a file that declares tables: read it, compare it with the existing tables, and create or change them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from sleeper_nb.admin.property_files import check_changes
+from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound, SleeperError, StorageError, hint_text
 from sleeper_nb.model import config_text
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema, read_schema
 from sleeper_nb.report import Grid, TableReport, counted
+from sleeper_nb.session import creating
+from sleeper_nb.session.creating import TableRequest
+from sleeper_nb.session.table_opener import TableOpener
+from sleeper_nb.table.configuring import check_fit, set_properties
 
 _PARTS = ("row-keys", "sort-keys", "values")
 _RULES = ("checks", "comment", "unique-keys")
@@ -148,66 +150,45 @@ class TablePlan:
     changes: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Existing:
-    """An existing table: its name, its schema and its properties."""
-
-    name: str
-    schema: Schema
-    properties: TableProperties
-
-
-def plan_declaration(
-    declared: TableDeclaration,
-    existing: Existing | None,
-    check_new: Callable[[TableDeclaration], object],
-    check_fit: Callable[[Existing, TableProperties], object],
-) -> TablePlan:
-    """Return what must be done so that a table is as declared.
-
-    Parameters
-    ----------
-    existing
-        The table of that name, in any case; None when there is none.
-    check_new, check_fit
-        Raise when a new table could not be created, or when properties do not fit the existing table.
-    """
+def plan_declaration(tables: TableOpener, declared: TableDeclaration, existing: OpenTable | None) -> TablePlan:
+    """Return what must be done so that a table is as declared; `existing` has that name, in any case."""
+    schema = None if existing is None else existing.store.load().schema
     try:
-        if existing is None:
-            check_new(declared)
-            points = counted(len(declared.split_points), "split point")
-            return TablePlan(declared, "create", f"{counted(len(declared.schema.fields), 'column')}, {points}")
-        return _planned_change(declared, existing, check_fit)
+        if existing is not None and schema is not None:
+            return _planned_change(declared, existing, schema)
+        creating.planned(tables, _request_of(declared), declared.schema)
+        points = counted(len(declared.split_points), "split point")
+        return TablePlan(declared, "create", f"{counted(len(declared.schema.fields), 'column')}, {points}")
     except SleeperError as error:
         return TablePlan(declared, "cannot", error.message, error.hint_parts)
 
 
-def _planned_change(
-    declared: TableDeclaration, existing: Existing, check_fit: Callable[[Existing, TableProperties], object]
-) -> TablePlan:
+def _planned_change(declared: TableDeclaration, existing: OpenTable, schema: Schema) -> TablePlan:
     """Return the change of an existing table's properties; raise when the table cannot be as declared."""
+    properties = existing.properties
     if existing.name != declared.name:
         renaming = Action(f"rename {existing.name} …", f"session.rename_table({existing.name!r}, …)")
         raise InvalidInput(f"its name is {existing.name!r}", hint=("write that name, or: ", renaming))
-    if _columns(existing.schema) != _columns(declared.schema) or existing.schema.rules != declared.schema.rules:
+    if _columns(schema) != _columns(declared.schema) or schema.rules != declared.schema.rules:
         altering = Action(f"alter {existing.name} …", "table.alter(…)")
         other = (
             "for other key columns, create a table from this one; deleting or reinitialising this one deletes all rows"
         )
         hint = (altering, f" changes value columns; {other}")
-        raise InvalidInput(f"its schema differs: {schema_difference(existing.schema, declared.schema)}", hint=hint)
-    texts = existing.properties.texts
-    changes = {name: text for name, text in declared.properties.items() if texts.get(name) != text}
-    check_changes(existing.name, existing.properties, changes)
-    settings = replace(existing.properties, texts={**texts, **changes})
+        raise InvalidInput(f"its schema differs: {schema_difference(schema, declared.schema)}", hint=hint)
+    changes = {name: text for name, text in declared.properties.items() if properties.texts.get(name) != text}
+    check_changes(existing.name, properties, changes)
+    settings = replace(properties, texts={**properties.texts, **changes})
     settings.check_together()
-    check_fit(existing, settings)
+    check_fit(settings, schema, existing.components)
     if not changes:
         return TablePlan(declared, "nothing")
-    says = ", ".join(
-        f"{name}={text} (was {existing.properties.text(name) or 'nothing'})" for name, text in changes.items()
-    )
+    says = ", ".join(f"{name}={text} (was {properties.text(name) or 'nothing'})" for name, text in changes.items())
     return TablePlan(declared, "change", says, changes=changes)
+
+
+def _request_of(declared: TableDeclaration) -> TableRequest:
+    return TableRequest(declared.name, declared.schema, declared.split_points, properties=declared.properties)
 
 
 def _columns(schema: Schema) -> list[tuple[str, str, str]]:
@@ -273,7 +254,7 @@ class ApplyReport(TableReport):
         return {"tables": actions, "left": list(self.left), "dry_run": self.dry_run}
 
 
-def check_all_can(plans: Iterable[TablePlan]) -> None:
+def _check_all_can(plans: Iterable[TablePlan]) -> None:
     """Raise `InvalidInput` when a table cannot be made as declared, so that nothing is changed."""
     impossible = [each for each in plans if each.action == "cannot"]
     if impossible:
@@ -302,3 +283,26 @@ def declarations_of(declared: str | Path | Mapping[str, Any]) -> tuple[TableDecl
         raise InvalidInput(f"{declared} is not UTF-8", hint="save it as UTF-8") from error
     except OSError as error:
         raise StorageError(f"cannot read {declared}: {error.strerror}", hint="give a file that you can read") from error
+
+
+def apply(
+    tables: TableOpener, declared: str | Path | Mapping[str, Any], *, dry_run: bool, skip_conflicts: bool
+) -> ApplyReport:
+    """Do what `Administration.apply` says."""
+    declarations = declarations_of(declared)
+    existing = {entry.name.casefold(): entry for entry in tables.components.catalog.tables()}
+    plans = []
+    for each in declarations:
+        entry = existing.get(each.name.casefold())
+        plans.append(plan_declaration(tables, each, None if entry is None else tables.open_present(entry)))
+    if not dry_run and not skip_conflicts:
+        _check_all_can(plans)
+    for plan in () if dry_run else plans:
+        new = plan.declared
+        if plan.action == "create":
+            creating.create_table(tables, _request_of(new))
+        elif plan.action == "change":
+            set_properties(tables.named(new.name), plan.changes)
+    names = {each.name.casefold() for each in declarations}
+    left = tuple(entry.name for key, entry in existing.items() if key not in names)
+    return ApplyReport(tuple(plans), left, dry_run)
