@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import html
 import re
-import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -22,11 +21,6 @@ from sleeper_nb.tabular import Items, Tabular, as_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-_DAYS_IN_400_YEARS = 146_097
-_DAY_0 = date(1970, 1, 1).toordinal()
 
 
 def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
@@ -45,19 +39,16 @@ def _instants(column: pa.Array | pa.ChunkedArray) -> list[Any] | None:
     """Return instants in microseconds; None for another type. Arrow would import pandas first, for 0.2 s."""
     kind = column.type
     if str(kind) == "time64[ns]":  # of which Python has no type, and Arrow drops the end
-        return [None if number is None else _time_of_day(number) for number in column.cast("int64").to_pylist()]
+        return [
+            None if number is None else _moment_text(number, "ns").partition(" ")[2]
+            for number in column.cast("int64").to_pylist()
+        ]
     if getattr(kind, "tz", None) != "UTC" or kind.unit != "us":
         return None
     numbers = column.cast("int64").to_pylist()
     zone = ZoneInfo("UTC")  # as Arrow gives it
     begin = datetime(1970, 1, 1, tzinfo=zone)
     return [None if number is None else begin + timedelta(microseconds=number) for number in numbers]
-
-
-def _time_of_day(nanoseconds: int) -> str:
-    seconds, rest = divmod(nanoseconds, 10**9)
-    fraction = f".{rest:09}".rstrip("0") if rest else ""
-    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"
 
 
 def _value_or_text(scalar: Any) -> Any:
@@ -74,38 +65,32 @@ def _value_or_text(scalar: Any) -> Any:
         if types.is_nested(kind):
             return [_value_or_text(each) for each in scalar.values]
         if types.is_date(kind):
-            return _far_date(scalar.value, 1 if types.is_date32(kind) else 86_400_000, kind.bit_width)
+            return _moment_text(scalar.value, "D" if types.is_date32(kind) else "ms", kind.bit_width).partition(" ")[0]
         if types.is_timestamp(kind):
-            return _far_time(scalar.value, _DIGITS[kind.unit], " UTC" if kind.tz else "")
+            text = _moment_text(scalar.value, kind.unit)
+            return text if text.endswith("infinity") or not kind.tz else f"{text} UTC"
         if types.is_string(kind) or types.is_large_string(kind):
             return scalar.as_buffer().to_pybytes()
         raise
 
 
-def _far_date(value: int, parts_of_day: int, bits: int) -> str:
-    """Return a date of any year in the format of reports; the ends of the type are DuckDB's infinite ones."""
+def _moment_text(value: int, unit: Any, bits: int = 64) -> str:
+    """Return a date or time of any year in the format of reports; the ends of the type are DuckDB's infinite ones."""
+    import numpy as np
+
     if abs(value) == 2 ** (bits - 1) - 1:
         return "infinity" if value > 0 else "-infinity"
-    ages, day = divmod(value // parts_of_day, _DAYS_IN_400_YEARS)  # after which the calendar repeats
-    near = date.fromordinal(_DAY_0 + day)
-    year = near.year + 400 * ages
-    return f"{'-' if year < 0 else ''}{abs(year):04}-{near:%m-%d}"
-
-
-def _far_time(value: int, digits: int, zone: str) -> str:
-    text = _far_date(value, 86_400 * 10**digits, 64)
-    if text.endswith("infinity"):
+    text = str(np.datetime64(value, unit)).replace("T", " ")
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    if not text.startswith("-"):
         return text
-    seconds, rest = divmod(value, 10**digits)
-    minutes = seconds // 60 % 1440
-    fraction = f".{rest:0{digits}}".rstrip("0") if rest else ""
-    return f"{text} {minutes // 60:02}:{minutes % 60:02}:{seconds % 60:02}{fraction}{zone}"
+    year, rest = text[1:].split("-", 1)
+    return f"-{year:0>4}-{rest}"
 
 
 NULL = "NULL"
 """How a missing value of a user's data is shown. A text that reads the same is shown in quotes."""
 _MOST_WHOLE = 1e16
-_MOST_IN_32_BITS = 3.4e38
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,15 +173,11 @@ def _every_digit(value: float, *, single: bool) -> str:
     """Return a number with as few digits as distinguish it from every other number of its type."""
     if value.is_integer() and abs(value) < _MOST_WHOLE:
         return f"{value + 0.0:.0f}"  # a zero has no sign
-    in_32_bits = (f"{value:.{digits}g}" for digits in range(6, 10) if single)
-    return next((text for text in in_32_bits if _in_32_bits(float(text)) == value), repr(value))
+    if single:
+        import numpy as np
 
-
-def _in_32_bits(value: float) -> float:
-    if abs(value) >= _MOST_IN_32_BITS:
-        return value
-    (found,) = struct.unpack("f", struct.pack("f", value))
-    return float(found)
+        return str(np.float32(value))
+    return repr(value)
 
 
 @dataclass(frozen=True, slots=True)
