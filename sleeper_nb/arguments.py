@@ -14,6 +14,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import (
     Any,
+    Final,
     Literal,
     ParamSpec,
     TypeVar,
@@ -104,7 +105,7 @@ def _converted(name: str, hint: Any, value: Any, owner: object) -> Any:
     if is_iterable and not _fits_a_dict(value, hint):
         origins = {get_origin(option) for option in _options(hint)}
         value = tuple(value) if origins & {AbstractSequence, Iterable} else value
-    problem = _problem(value, hint) or _unstorable(value) or _unstorable_member(value, hint)
+    problem = _problem(value, hint) or _unstorable(value)
     if problem:
         raise InvalidInput(f"{name}{problem}", hint=_example(hint, owner))
     return value
@@ -126,14 +127,6 @@ def _unstorable(value: object) -> str:
         return f" takes valid Unicode, not {described(value)}"
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return f" takes an integer of at most 64 bits, not {described(value)}"
-    return ""
-
-
-def _unstorable_member(value: object, hint: Any) -> str:
-    for option in _options(hint):
-        if get_origin(option) in (AbstractSequence, Iterable) and _is_container(value, AbstractSequence):
-            problems = ((where, _unstorable(each)) for where, each, of in _members(value, option) if of in (str, int))
-            return next((f"{where}{problem}" for where, problem in problems if problem), "")
     return ""
 
 
@@ -164,15 +157,18 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     return {name: Any if isinstance(hint, _Unknown) else hint for name, hint in found.items()}
 
 
+_OTHER: Final = "another type"
+
+
 def _problem(value: object, hint: Any) -> str:
-    """Return the message after the argument's name; the empty text when the value fits."""
-    if _fits(value, hint):
-        return ""
+    """Return the message after the argument's name; the empty text when the value fits one of the types."""
     options = _options(hint)
-    for option in options:  # of a container of the right kind, name the wrong member
-        inner = _wrong_member(value, option)
-        if inner:
-            return inner
+    problems = [_problem_as(value, option) for option in options]
+    if not all(problems):
+        return ""
+    of_right_kind = next((problem for problem in problems if problem != _OTHER), None)
+    if of_right_kind is not None:  # it names the wrong member of a container, or says why it cannot be stored
+        return of_right_kind
     choices = [choice for option in options if get_origin(option) is Literal for choice in get_args(option)]
     if choices:
         return f" is one of {', '.join(map(repr, choices))}, not {described(value)}"
@@ -183,17 +179,18 @@ def _options(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
-def _fits(value: object, hint: Any) -> bool:
-    if hint is Any or isinstance(hint, (TypeVar, _Unknown, str)):
-        return True
+def _problem_as(value: object, hint: Any) -> str:
+    """Return what is wrong with a value as one type; `_OTHER` for a value of another one."""
     origin = get_origin(hint)
-    if origin in (Union, types.UnionType):
-        return any(_fits(value, option) for option in get_args(hint))
     if origin is Literal:
-        return isinstance(value, str) and value in get_args(hint)
+        return "" if isinstance(value, str) and value in get_args(hint) else _OTHER
     if origin is None:
-        return _is_a(value, hint)
-    return _is_container(value, origin) and all(_fits(each, of) for _, each, of in _members(value, hint))
+        if hint is Any or isinstance(hint, (TypeVar, _Unknown, str)):
+            return ""
+        return _unstorable(value) if _is_a(value, hint) else _OTHER
+    if not _is_container(value, origin):
+        return _OTHER
+    return next((f"{at}{problem}" for at, each, of in _members(value, hint) if (problem := _problem(each, of))), "")
 
 
 def _is_a(value: object, kind: Any) -> bool:
@@ -224,15 +221,6 @@ def _members(value: Any, hint: Any) -> Iterator[tuple[str, object, Any]]:
     elif isinstance(value, (AbstractSequence, set, frozenset)) and of:
         for number, each in enumerate(value):
             yield f"[{number}]", each, of[0]
-
-
-def _wrong_member(value: object, hint: Any) -> str:
-    origin = get_origin(hint)
-    if origin in (None, Literal, Union, types.UnionType) or not _is_container(value, origin):
-        return ""
-    wrong = ((where, each, of) for where, each, of in _members(value, hint) if not _fits(each, of))
-    found = next(wrong, None)
-    return "" if found is None else f"{found[0]}{_problem(found[1], found[2])}"
 
 
 def _listed(options: Iterable[Any]) -> str:
