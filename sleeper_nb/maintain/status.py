@@ -6,10 +6,9 @@ The status of an instance is that of its tables, and alerts about what is wrong 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal
@@ -17,7 +16,13 @@ from typing import Any, Literal
 from sleeper_nb.catalog.catalog_base import FileClaim, is_online, read_consistently
 from sleeper_nb.errors import Action, NotFound, StorageError
 from sleeper_nb.maintain.collect_garbage import collectable_files, delay_of, leftover_files, versions_kept
-from sleeper_nb.maintain.compaction_plan import StrategySettings, choose_batches, claims_text, plan_compaction
+from sleeper_nb.maintain.compaction_plan import (
+    CompactionJob,
+    StrategySettings,
+    choose_batches,
+    claims_text,
+    plan_compaction,
+)
 from sleeper_nb.model.file_reference import FileReference, data_files
 from sleeper_nb.model.jobs import Job, ServiceLease
 from sleeper_nb.model.properties import SAVEPOINT_INTERVAL, SPLITTING_THRESHOLD, TableProperties
@@ -224,10 +229,11 @@ def _status(store: StateStore, name: str, limits: Housekeeping) -> TableStatus:
     )
     head, online, savepoints, leases, claims, garbage = catalogued
     state = store.load(head)
-    kept = versions_kept(snapshots, savepoints, leases, now)
     files, size = files_of(state)
     big = _big_leaves(store, state, limits.splitting_threshold)
-    facts = state, big, now, snapshots, savepoints, kept, claims, garbage
+    kept = versions_kept(snapshots, savepoints, leases, now)
+    facts = _Facts(store, state, big, now, snapshots, savepoints, claims, garbage, kept)
+    offline = () if online else (Advice("online", "it is offline: maintenance is refused until then"),)
     waiting, waiting_bytes = data_files(state.files.out_of_use)
     return TableStatus(
         table=name,
@@ -249,8 +255,8 @@ def _status(store: StateStore, name: str, limits: Housekeeping) -> TableStatus:
         waiting_files=waiting,
         waiting_bytes=waiting_bytes,
         waiting_metadata=sum(not is_data_file(path) for path, _ in garbage),
-        next_steps=_next_steps(limits, *facts, online=online, merged=partial(_merged, store, state, limits, claims)),
-        overdue=_next_steps(limits.overdue, *facts, online=True) if online else (),
+        next_steps=(*offline, *facts.due(limits, plans_jobs=True)),
+        overdue=tuple(facts.due(limits.overdue, plans_jobs=False)) if online else (),
         online=online,
     )
 
@@ -273,37 +279,49 @@ def _big_leaves(store: StateStore, state: TableState, threshold: int) -> tuple[i
     return tuple(rows[leaf] for leaf, its in references if can_be_split(leaf, its))
 
 
-def _next_steps(
-    limits: Housekeeping,
-    state: TableState,
-    leaves: Sequence[int],
-    now: datetime,
-    snapshots: Sequence[Snapshot],
-    savepoints: Sequence[Savepoint],
-    kept: Collection[int],
-    claims: Iterable[FileClaim],
-    garbage: Sequence[tuple[str, datetime]],
-    *,
-    online: bool,
-    merged: Callable[[], tuple[int, int]] = lambda: (0, 0),
-) -> tuple[Advice, ...]:
-    full = full_leaves(state, claims, limits)
-    return advise(
-        limits,
-        big=sum(rows >= limits.splitting_threshold for rows in leaves),
-        full=full,
-        merged=(0, 0) if full else merged(),  # a full leaf says enough, and to plan a compaction looks at each file
-        expired=len(plan_expiry(snapshots, limits.retention, now)),
-        files=len(collectable_files(state, kept, now, limits.gc_delay)) + len(leftover_files(state, garbage)),
-        metadata=sum(now - since >= limits.gc_delay and not is_data_file(path) for path, since in garbage),
-        unsaved=is_due(savepoints, snapshots[0], limits.save_every, now),
-        online=online,
-    )
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What of a table, at one moment, says what is due."""
 
+    store: StateStore
+    state: TableState
+    leaves: Sequence[int]
+    now: datetime
+    snapshots: Sequence[Snapshot]
+    savepoints: Sequence[Savepoint]
+    claims: Sequence[FileClaim]
+    garbage: Sequence[tuple[str, datetime]]
+    kept: Collection[int]
 
-def _merged(store: StateStore, state: TableState, limits: Housekeeping, claims: Sequence[FileClaim]) -> tuple[int, int]:
-    plan = plan_compaction(state, limits.strategy, limits.settings, claims, store.clock, store.most_compaction_inputs)
-    return sum(len(job.inputs) for job in plan.jobs), len(plan.jobs)
+    def due(self, limits: Housekeeping, *, plans_jobs: bool) -> Iterator[Advice]:
+        """Yield what to do next, the most useful first; to plan compaction jobs looks at each file."""
+        big = sum(rows >= limits.splitting_threshold for rows in self.leaves)
+        if big:
+            yield Advice("split", f"{_leaves(big)} {counted(limits.splitting_threshold, 'row')} or more")
+        full = full_leaves(self.state, self.claims, limits)
+        jobs = self._jobs(limits) if plans_jobs and not full else ()
+        if full:
+            yield Advice("compact", f"{_leaves(full)} {limits.batch_size} files or more")
+        elif jobs:
+            files = sum(len(job.inputs) for job in jobs)
+            yield Advice("compact", f"{counted(files, 'file')} would be compacted into {len(jobs):,}")
+        if is_due(self.savepoints, self.snapshots[0], limits.save_every, self.now):
+            yield Advice("maintain", "a periodic savepoint is due")
+        expired = len(plan_expiry(self.snapshots, limits.retention, self.now))
+        if expired:
+            yield Advice("expire", f"{counted(expired, 'snapshot')} can be expired")
+        files = len(collectable_files(self.state, self.kept, self.now, limits.gc_delay))
+        files += len(leftover_files(self.state, self.garbage))
+        metadata = sum(self.now - since >= limits.gc_delay and not is_data_file(path) for path, since in self.garbage)
+        if files or metadata:
+            counts = f"{counted(files, 'data file')} and {counted(metadata, 'metadata file')}"
+            yield Advice("collect-garbage", f"{counts} can go")
+
+    def _jobs(self, limits: Housekeeping) -> Sequence[CompactionJob]:
+        store = self.store
+        return plan_compaction(
+            self.state, limits.strategy, limits.settings, self.claims, store.clock, store.most_compaction_inputs
+        ).jobs
 
 
 def full_leaves(state: TableState, claims: Iterable[FileClaim], limits: Housekeeping) -> int:
@@ -323,50 +341,6 @@ def full_leaves(state: TableState, claims: Iterable[FileClaim], limits: Housekee
     planned = files_by_partition(state)
     free = ([file for file in planned[leaf] if (leaf, file.filename) not in claimed] for leaf in full)
     return sum(bool(choose_batches(limits.strategy, each, limits.settings)) for each in free)
-
-
-def advise(
-    limits: Housekeeping,
-    *,
-    big: int = 0,
-    full: int = 0,
-    merged: tuple[int, int] = (0, 0),
-    expired: int = 0,
-    files: int = 0,
-    metadata: int = 0,
-    unsaved: bool = False,
-    online: bool = True,
-) -> tuple[Advice, ...]:
-    """Return what to do next, the most useful first. Pure.
-
-    Parameters
-    ----------
-    limits
-        The table's limits.
-    big, full
-        Leaves to split, and leaves with enough files for a job of their own.
-    merged
-        How many files a compaction would merge, and into how many.
-    files, metadata
-        Data files and metadata files that garbage collection can delete.
-    """
-    files_merged, files_made = merged
-    steps = (
-        (not online, Advice("online", "it is offline: maintenance is refused until then")),
-        (big, Advice("split", f"{_leaves(big)} {counted(limits.splitting_threshold, 'row')} or more")),
-        (full, Advice("compact", f"{_leaves(full)} {limits.batch_size} files or more")),
-        (
-            files_merged,
-            Advice("compact", f"{counted(files_merged, 'file')} would be compacted into {files_made:,}"),
-        ),
-        (unsaved, Advice("maintain", "a periodic savepoint is due")),
-        (expired, Advice("expire", f"{counted(expired, 'snapshot')} can be expired")),
-        (
-            files + metadata,
-            Advice("collect-garbage", f"{counted(files, 'data file')} and {counted(metadata, 'metadata file')} can go"),
-        ),
-    )
-    return tuple(advice for due, advice in steps if due)
 
 
 def _leaves(count: int) -> str:

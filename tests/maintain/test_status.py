@@ -14,7 +14,6 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.maintain.status import (
     Advice,
     Housekeeping,
-    advise,
     full_leaves,
     table_status,
 )
@@ -105,7 +104,6 @@ def test_files_that_leaves_share_count_once():
     two = replace(KEEPING, batch_size=2, strategy="all")
     assert full_leaves(state, (), two) == 2
     assert full_leaves(state, (FileClaim("job", left.id, ("s",), START),), two) == 1
-    assert advise(KEEPING, full=2) == (Advice("compact", "2 leaf partitions have 4 files or more"),)
 
 
 def test_a_leaf_of_which_the_strategy_makes_no_job_is_not_overdue(tmp_path: Path):
