@@ -27,7 +27,6 @@ from sleeper_nb.maintain.check_rules import (
     VECTOR,
     DataUse,
     catalog_faults,
-    changed_rows,
     find_data_faults,
     state_faults,
 )
@@ -56,8 +55,6 @@ ORPHAN_AGE = timedelta(days=3)
 _METADATA = ("statestore", paths.SAVEPOINTS, paths.SCHEMAS)
 
 _FILE_COLUMNS = ["filename", "bytes", "checksum"]
-_FEW = 100
-"""Up to this many files, grouping them at the end costs less than comparing them with the version before."""
 
 HIDING = frozenset({"metadata", "unreadable", "history", "current", "catalog row", "savepoint"})
 """Kinds of findings after which it is unknown which files belong to the table."""
@@ -97,61 +94,27 @@ class Catalogued:
 
 
 @dataclass(slots=True)
-class _NamedFiles:
-    """The data files that versions name, each once, however many versions name it.
-
-    A version mostly names the files of the version before it. So only the difference is kept, and the files are grouped
-    once, at the end.
-    """
-
-    kept: list[pa.Table] = field(default_factory=list)
-    vectors: set[str] = field(default_factory=set)
-    last: pa.Table | None = None
-
-    def add(self, active: pa.Table) -> pa.Table:
-        """Add the files of the next version; return its references without those that the version before has."""
-        new = changed = active if self.last is None else changed_rows(self.last, active)
-        if new.num_rows > _FEW and self.last is not None:
-            new = new.filter(_differs(new, self.last))
-        if new.num_rows:
-            self.kept.append(stored_files(new).combine_chunks())
-            self.vectors.update(new[DELETION_FILE].drop_null().to_pylist())
-        self.last = active
-        return changed
-
-    def distinct(self) -> pa.Table | None:
-        """Return the files with their recorded sizes and checksums; None when no version could be read."""
-        if self.last is None:
-            return None
-        named = pa.concat_tables([*self.kept, stored_files(self.last.slice(0, 0))])
-        distinct = named.group_by(["filename", "bytes"]).aggregate([("checksum", "max")])
-        return distinct.rename_columns(_FILE_COLUMNS)
-
-
-def _differs(named: pa.Table, last: pa.Table) -> Any:
-    places = pc.index_in(named["filename"], last["filename"].combine_chunks())
-    sizes_differ = pc.not_equal(named["bytes"], last["bytes"].take(places))
-    checksums, last_checksums = pc.fill_null(named["checksum"], ""), pc.fill_null(last["checksum"].take(places), "")
-    vectors, last_vectors = (
-        pc.fill_null(each, "") for each in (named[DELETION_FILE], last[DELETION_FILE].take(places))
-    )
-    files_differ = pc.or_(pc.fill_null(sizes_differ, fill_value=True), pc.not_equal(checksums, last_checksums))
-    return pc.or_(files_differ, pc.not_equal(vectors, last_vectors))
-
-
-@dataclass(slots=True)
 class _Seen:
     """What a check has collected so far.
 
-    `newest` is the state of the last version that could be read. `sound` is the state of the version before, if it
-    broke no rule: references that the next version shares with it need not be judged again.
+    `named` has each data file that a version names, with its recorded size and checksum, once; None before the first
+    version that could be read, of which `newest` is the state of the last.
     """
 
     suspicions: list[Suspicion] = field(default_factory=list)
-    files: _NamedFiles = field(default_factory=_NamedFiles)
+    named: pa.Table | None = None
+    vectors: set[str] = field(default_factory=set)
     uses: dict[FileReference, DataUse] = field(default_factory=dict)
     newest: TableState | None = None
-    sound: TableState | None = None
+
+    def add(self, state: TableState) -> None:
+        """Add the files of a version that could be read."""
+        active, self.newest = state.files.active, state
+        files = stored_files(active)
+        known = files if self.named is None else pa.concat_tables([self.named, files], promote_options="default")
+        distinct = known.group_by(["filename", "bytes"]).aggregate([("checksum", "max")])
+        self.named = distinct.rename_columns(_FILE_COLUMNS)
+        self.vectors.update(active[DELETION_FILE].drop_null().to_pylist())
 
 
 def check_table(
@@ -173,18 +136,18 @@ def check_table(
     seen = _Seen(list(catalogued.faults(old_metadata)))
     _check_versions(store, catalogued, metadata, seen, deep=deep, progress=progress)
     data = {file.path: file for file in store.storage.list("data")}
-    named = seen.files.distinct()
+    named = seen.named
     foreign, changed = _foreign_files(store.storage, named)
     seen.suspicions += changed
     sizes = {path: file.bytes for path, file in data.items()} | foreign
-    seen.suspicions += _missing_files(named, seen.files.vectors, sizes)
+    seen.suspicions += _missing_files(named, seen.vectors, sizes)
     log = store.catalog.whole_log(store.table_id) if deep else {}
     if deep:
         seen.suspicions += _log_faults(log, catalogued.snapshots)
         damaged = {suspicion.filename for suspicion in seen.suspicions if suspicion.filename}
         seen.suspicions += find_data_faults(store.storage, [*seen.uses.values()], progress, damaged)
     old_files = {f.path: f for f in (*metadata.values(), *data.values()) if began - f.modified > orphan_age}
-    orphans = _orphans(store, seen, named, catalogued, old_files)
+    orphans = _orphans(store, seen, catalogued, old_files)
     findings = to_findings(_catalog_file_faults(store)) if deep else ()
     if seen.suspicions:
         findings += to_findings(_confirmed(store, seen.suspicions, old_metadata))
@@ -311,12 +274,10 @@ def _schema_faults(version: CheckedVersion, stored: Collection[str]) -> Iterator
 
 def _check_version(fresh: StateStore, version: CheckedVersion, seen: _Seen, *, deep: bool) -> bool:
     """Load a version and check its state; add the files that it needs. Return whether it could be read."""
-    sound, seen.sound = seen.sound, None
     try:
         state = fresh.load(version)
-        changed = seen.files.add(state.files.active)
-        has_same_partitions = sound is not None and (sound.tree, sound.schema) == (state.tree, state.schema)
-        faults = tuple(state_faults(state, version, changed if has_same_partitions else None))
+        faults = tuple(state_faults(state, version))
+        seen.add(state)
     except NetworkError:
         raise  # this says nothing about the version
     except Exception as error:  # noqa: BLE001 - damaged metadata can raise anything when it is read
@@ -324,7 +285,6 @@ def _check_version(fresh: StateStore, version: CheckedVersion, seen: _Seen, *, d
         seen.suspicions.append(Suspicion("unreadable", what, "the version cannot be read", key_of(version)))
         return False
     seen.suspicions += faults
-    seen.newest, seen.sound = state, None if faults else state
     if deep:
         for reference in state.files.active_in([partition.id for partition in state.tree.partitions]):
             use = DataUse(reference, state.tree[reference.partition_id].region, state.schema)
@@ -376,25 +336,24 @@ def _is_foreign(names: pa.ChunkedArray) -> Any:
 def _orphans(
     store: StateStore,
     seen: _Seen,
-    named: pa.Table | None,
     catalogued: Catalogued,
     old_files: Mapping[str, StoredFile],
 ) -> tuple[StoredFile, ...]:
     """Return the old files that no version needs; none when a version that could not be read may name them."""
     if any(each.filename is None and each.kind in HIDING for each in seen.suspicions):
         return ()
-    orphans = old_files.keys() - _needed_paths(store, seen, named, catalogued) - _future_schemas(old_files, catalogued)
+    orphans = old_files.keys() - _needed_paths(store, seen, catalogued) - _future_schemas(old_files, catalogued)
     return tuple(old_files[path] for path in sorted(orphans))
 
 
-def _needed_paths(store: StateStore, seen: _Seen, named: pa.Table | None, catalogued: Catalogued) -> set[str]:
+def _needed_paths(store: StateStore, seen: _Seen, catalogued: Catalogued) -> set[str]:
     known = set(catalogued.garbage)
     for version in catalogued.versions:
         known |= _metadata_of(version)
     known |= {paths.savepoint(savepoint.id) for savepoint in catalogued.savepoints}
     known |= {paths.schema(version.schema_id) for version in catalogued.versions}
-    if named is not None:
-        known |= set(named["filename"].to_pylist())
+    if seen.named is not None:
+        known |= set(seen.named["filename"].to_pylist())
     if seen.newest is not None:
         known |= set(stored_files(seen.newest.files.ready_for_gc)["filename"].to_pylist())
     with contextlib.suppress(NotFound, CatalogDamaged):  # the log may be read through an expired version

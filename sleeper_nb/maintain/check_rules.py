@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -73,28 +72,25 @@ def _current_faults(
             yield Suspicion("current", what, means)
 
 
-def state_faults(state: TableState, version: CheckedVersion, judged: pa.Table | None = None) -> Iterator[Suspicion]:
+def state_faults(state: TableState, version: CheckedVersion) -> Iterator[Suspicion]:
     """Yield which rules the state of a version breaks.
 
     Parameters
     ----------
     state, version
         The version as its metadata was read, and as the catalog records it.
-    judged
-        The active references whose partitions and keys are not known to be right; all of them when None.
     """
     active = state.files.active
-    judged = active if judged is None else judged
     files, size = data_files(active)
     tree_fault = _tree_fault(state)
     if tree_fault is not None:
         means = "keys may belong to no leaf, or to two: do not write to the table"
         yield Suspicion("partitions", tree_fault, means, key_of(version))
     elif active.num_rows:  # with a broken tree, every reference would look wrong
-        faults = [*_partition_faults(state, judged)]
+        faults = [*_partition_faults(state)]
         if files < active.num_rows:
             faults += _shared_file_faults(state)
-        faults += _region_faults(state, judged)
+        faults += _region_faults(state)
         yield from (Suspicion("reference", what, means, key_of(version)) for what, means in faults)
     yield from _total_faults(state, version, files, size)
 
@@ -141,26 +137,9 @@ def _below_root(tree: PartitionTree) -> list[str]:
     return reached
 
 
-def changed_rows(before: pa.Table, after: pa.Table) -> pa.Table:
-    """Return `after` without the longest runs at its start and at its end that `before` has there as well."""
-    shared = min(before.num_rows, after.num_rows)
-    first = _longest(shared, lambda rows: after.slice(0, rows).equals(before.slice(0, rows)))
-    last = _longest(
-        shared - first, lambda rows: after.slice(after.num_rows - rows).equals(before.slice(before.num_rows - rows))
-    )
-    return after.slice(first, after.num_rows - first - last)
-
-
-def _longest(most: int, is_same: Callable[[int], bool]) -> int:
-    """Return the largest number up to `most` that passes a test which every smaller number passes as well."""
-    if is_same(most):
-        return most
-    return bisect_left(range(most), 1, key=lambda rows: not is_same(rows + 1))
-
-
-def _partition_faults(state: TableState, judged: pa.Table) -> Iterator[tuple[str, str]]:
+def _partition_faults(state: TableState) -> Iterator[tuple[str, str]]:
     known = pa.array([p.id for p in state.tree.partitions], pa.string())
-    owners = judged["partition_id"]
+    owners = state.files.active["partition_id"]
     for name in pc.unique(owners.filter(pc.invert(pc.is_in(owners, known)))).to_pylist():
         yield f"files feed partition {name}, which is not in the tree", "their rows are not found"
 
@@ -180,7 +159,8 @@ def _shared_file_faults(state: TableState) -> Iterator[tuple[str, str]]:
             yield f"{filename} feeds a partition twice, or also one above it", "its rows are read twice"
 
 
-def _region_faults(state: TableState, active: pa.Table) -> Iterator[tuple[str, str]]:
+def _region_faults(state: TableState) -> Iterator[tuple[str, str]]:
+    active = state.files.active
     ids = pa.array([p.id for p in state.tree.partitions], pa.string())
     places = pc.index_in(active["partition_id"], ids).combine_chunks()
     whole = pc.and_(active["only_this_partition"], pc.greater(active["rows"], 0))

@@ -182,13 +182,13 @@ def test_a_check_keeps_of_each_version_only_what_it_adds(tmp_path: Path, monkeyp
     for i in range(30):
         ingest(store, rows_of(f"{i:02}"))
     kept: list[int] = []
-    distinct = checking._NamedFiles.distinct
+    add = checking._Seen.add
 
-    def counted(self: Any) -> Any:
-        kept.extend(part.num_rows for part in self.kept)
-        return distinct(self)
+    def counted(self: Any, state: Any) -> None:
+        add(self, state)
+        kept.append(self.named.num_rows)
 
-    monkeypatch.setattr(checking._NamedFiles, "distinct", counted)
+    monkeypatch.setattr(checking._Seen, "add", counted)
     report = check_table(store, "t", deep=False, progress=SILENT)
     assert (report.ok, report.versions, report.files) == (True, 31, 30)
-    assert kept == [1] * 30
+    assert kept == list(range(31))
