@@ -75,17 +75,11 @@ class Retry:
     """How often to retry, and how long to wait; each wait is a random part of a ceiling that doubles ("full jitter").
 
     The defaults are those of commits.
-
-    Parameters
-    ----------
-    max_attempts
-        Tries in all (``sleeper.table.statestore.commit.max.attempts``).
-    first_wait, max_wait
-        Ceilings of the wait after the first try and of any, in seconds (``….first.retry.wait.ceiling.ms`` and
-        ``….max.retry.wait.ceiling.ms``, as Sleeper calls them for its transaction log).
     """
 
-    max_attempts: int = 40
+    max_attempts: int = 40  # tries in all (``sleeper.table.statestore.commit.max.attempts``)
+    # ceilings of the wait after the first try and of any, in seconds (``….first.retry.wait.ceiling.ms`` and
+    # ``….max.retry.wait.ceiling.ms``, as Sleeper calls them for its transaction log)
     first_wait: float = 0.02
     max_wait: float = 2.0
 

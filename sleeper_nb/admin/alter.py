@@ -99,18 +99,11 @@ class SchemaCommit(Generic[C]):
 
 @dataclass(frozen=True, slots=True)
 class NewRule:
-    """A rule that the rows of a table must keep before the table gets it.
+    """A rule that the rows of a table must keep before the table gets it."""
 
-    Parameters
-    ----------
-    problem
-        What a row that breaks it is, for the error: ``"column 'fare' is NULL"``.
-    whole_files
-        Whether also rows of files count that no partition reads: engines that read the file see them.
-    """
-
-    problem: str
+    problem: str  # what a row that breaks it is, for the error: ``"column 'fare' is NULL"``
     broken: Condition
+    # whether also rows of files count that no partition reads: engines that read the file see them
     whole_files: bool = False
 
 

@@ -91,18 +91,10 @@ _MOST_TRIES: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines of a table's properties file.
+    """Lines of a table's properties file."""
 
-    Parameters
-    ----------
-    values
-        By name; None unsets a property.
-    schema
-        Id and checksum of the schema that the file gets; None leaves it.
-    """
-
-    values: Mapping[str, str | None] = field(default_factory=dict)
-    schema: tuple[int, str | None] | None = None
+    values: Mapping[str, str | None] = field(default_factory=dict)  # by name; None unsets a property
+    schema: tuple[int, str | None] | None = None  # id and checksum of the schema that the file gets; None leaves it
 
     def __bool__(self) -> bool:
         return bool(self.values or self.schema)
@@ -127,24 +119,13 @@ _NO_LINES: Final = Lines()
 
 @dataclass(frozen=True, slots=True)
 class RecordedFile:
-    """What the catalog records of a table's properties file.
+    """What the catalog records of a table's properties file."""
 
-    Parameters
-    ----------
-    checksums
-        Of the file as a command last wrote it; of the file before and after while one is written.
-    number
-        Of the record: it grows, so that no record returns.
-    waiting
-        Lines that a commit brought, and that may not be in the file yet.
-    kept
-        Lines that commands have written, for a process that finds them undone.
-    """
-
+    # of the file as a command last wrote it; of the file before and after while one is written
     checksums: tuple[str, ...]
-    number: int = 0
-    waiting: Lines = _NO_LINES
-    kept: Lines = _NO_LINES
+    number: int = 0  # of the record: it grows, so that no record returns
+    waiting: Lines = _NO_LINES  # lines that a commit brought, and that may not be in the file yet
+    kept: Lines = _NO_LINES  # lines that commands have written, for a process that finds them undone
 
     @classmethod
     def of(cls, text: str | None) -> RecordedFile | None:

@@ -36,18 +36,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """The schema and the partitions that a table gets when it is reinitialised.
+    """The schema and the partitions that a table gets when it is reinitialised."""
 
-    Parameters
-    ----------
-    schema
-        The new schema; None to keep the current one.
-    points
-        Values of the first row key at which the key space is split; None to keep the current partitions.
-    """
-
-    schema: Schema | None = None
-    points: Sequence[KeyValue] | None = None
+    schema: Schema | None = None  # None keeps the current one
+    points: Sequence[KeyValue] | None = None  # values of the first row key; None keeps the current partitions
 
     def changes_nothing(self, state: TableState) -> bool:
         return self.points is None and self.schema is None and not state.totals().files

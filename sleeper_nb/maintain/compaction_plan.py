@@ -25,24 +25,14 @@ from sleeper_nb.storage import paths
 
 @dataclass(frozen=True, slots=True)
 class StrategySettings:
-    """The settings of the strategies, with Sleeper's defaults.
+    """The settings of the strategies, with Sleeper's defaults."""
 
-    Parameters
-    ----------
-    batch_size
-        The most files of one job (``sleeper.table.compaction.files.batch.size``).
-    ratio
-        The ratio of the size-ratio strategy (``sleeper.table.compaction.strategy.sizeratio.ratio``).
-    jobs_per_partition
-        The most jobs that the size-ratio strategy runs in one partition at a time
-        (``sleeper.table.compaction.strategy.sizeratio.max.concurrent.jobs.per.partition``).
-    jobs
-        The most jobs that run in the table at a time (``sleeper.table.compaction.job.creation.limit``).
-    """
-
-    batch_size: int = 12
-    ratio: int = 3
+    batch_size: int = 12  # the most files of one job (``sleeper.table.compaction.files.batch.size``)
+    ratio: int = 3  # the ratio of the size-ratio strategy (``sleeper.table.compaction.strategy.sizeratio.ratio``)
+    # the most jobs that the size-ratio strategy runs in one partition at a time
+    # (``sleeper.table.compaction.strategy.sizeratio.max.concurrent.jobs.per.partition``)
     jobs_per_partition: int = 2**31 - 1
+    # the most jobs that run in the table at a time (``sleeper.table.compaction.job.creation.limit``)
     jobs: int = 100_000
 
     @classmethod

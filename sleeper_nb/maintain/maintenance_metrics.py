@@ -30,33 +30,16 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 @dataclass(slots=True)
 class MaintenanceMetrics:
-    """What the processes that write one file have done, and how the tables are.
-
-    Parameters
-    ----------
-    instance
-        The label of each sample.
-    holds_lease
-        Whether the process holds the lease of the service.
-    rounds, failed_rounds
-        Rounds that ended, and those of them in which something failed.
-    began, ended, succeeded
-        When the newest round began and ended, and when the newest one ended that did all steps of all tables that are
-        online, and none failed.
-    steps
-        How many steps there were by table, step and outcome; of tables that still exist.
-    tables
-        The status of each table; empty before the first round.
-    """
+    """What the processes that write one file have done, and how the tables are."""
 
     instance: str
     holds_lease: bool = False
     rounds: int = 0
-    failed_rounds: int = 0
+    failed_rounds: int = 0  # in which something failed
     began: datetime | None = None
     ended: datetime | None = None
-    succeeded: datetime | None = None
-    steps: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    succeeded: datetime | None = None  # the end of the newest round that did all steps of all tables that are online
+    steps: Counter[tuple[str, str, str]] = field(default_factory=Counter)  # by table, step and outcome
     tables: tuple[TableStatus, ...] = ()
     unreadable: tuple[str, ...] = ()
 

@@ -21,30 +21,20 @@ MOST_BARS = 12
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A file, or several files if there are too many to draw each.
+    """A file, or several files if there are too many to draw each."""
 
-    Parameters
-    ----------
-    letters
-        The letters of the job that merges the files; ``K–M`` for the files of several jobs, "" for files that stay.
-    begin, end
-        The range of keys that the bar covers, from 0 to 1 within its column. Positions are ranks among the ends of all
-        bars in the column, since strings have no distance.
-    low, high
-        The minimum and maximum of the first row key; None if unknown.
-    name
-        The name of the file; "" for several files.
-    """
-
+    # the letters of the job that merges the files; ``K–M`` for the files of several jobs, "" for files that stay
     letters: str
     files: int
     rows: int
     bytes: int
+    # the range of keys that the bar covers, from 0 to 1 within its column. Positions are ranks among the ends of
+    # all bars in the column, since strings have no distance
     begin: float
     end: float
-    low: KeyValue | None
+    low: KeyValue | None  # the minimum and maximum of the first row key; None if unknown
     high: KeyValue | None
-    name: str
+    name: str  # "" for several files
 
 
 class OverlapColumn(NamedTuple):

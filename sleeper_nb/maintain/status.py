@@ -42,20 +42,13 @@ from sleeper_nb.versions.periodic_savepoints import is_due
 
 @dataclass(frozen=True, slots=True)
 class Housekeeping:
-    """The limits from a table's properties at which maintenance is due.
-
-    Parameters
-    ----------
-    gc_delay
-        How long a file is kept after nothing refers to it.
-    save_every
-        The age of the last periodic savepoint at which another is due; None for never.
-    """
+    """The limits from a table's properties at which maintenance is due."""
 
     batch_size: int
     splitting_threshold: int
-    gc_delay: timedelta
+    gc_delay: timedelta  # how long a file is kept after nothing refers to it
     retention: Retention
+    # the age of the last periodic savepoint at which another is due; None for never
     save_every: timedelta | None = None
     strategy: str = "size-ratio"
     settings: StrategySettings = field(default_factory=StrategySettings)

@@ -210,24 +210,13 @@ def _properties(properties: TableProperties) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class SystemTable:
-    """One system table.
+    """One system table."""
 
-    Parameters
-    ----------
-    name
-        The name after ``$``.
-    holds
-        What each row is about.
-    rows
-        Returns its rows at a version of a table.
-    kept_as
-        The field of `sleeper_nb.state_store.history.Metadata` that names a Parquet file with these very rows; None when
-        there is no such file. Engines then read from the file what a statement needs.
-    """
-
-    name: str
-    holds: str
+    name: str  # the name after ``$``
+    holds: str  # what each row is about
     rows: Callable[[KnownAt], pa.Table]
+    # the field of `sleeper_nb.state_store.history.Metadata` that names a Parquet file with these very rows; None
+    # when there is no such file. Engines then read from the file what a statement needs
     kept_as: str | None = None
 
 
@@ -257,21 +246,11 @@ def system_table(suffix: str, table: str) -> SystemTable:
 
 @dataclass(frozen=True, slots=True)
 class SystemRows:
-    """The rows of a system table, which an engine reads from a file if there is one, and as columns otherwise.
+    """The rows of a system table, which an engine reads from a file if there is one, and as columns otherwise."""
 
-    Parameters
-    ----------
-    columns
-        Returns the rows as an Arrow table; a million files need no Python object a row.
-    path
-        The Parquet file that has these very rows; None where there is none.
-    storage
-        The folder that `path` is below.
-    """
-
-    columns: Callable[[], pa.Table]
-    path: str | None
-    storage: Storage
+    columns: Callable[[], pa.Table]  # Arrow: a million files need no Python object a row
+    path: str | None  # the Parquet file that has these very rows; None where there is none
+    storage: Storage  # the folder that `path` is below
 
 
 def rows_at(table: SystemTable, at: KnownAt) -> SystemRows:

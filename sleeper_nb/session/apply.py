@@ -29,20 +29,12 @@ PlannedAction = Literal["create", "change", "nothing", "cannot"]
 
 @dataclass(frozen=True, slots=True)
 class TableDeclaration:
-    """A table as it is declared.
-
-    Parameters
-    ----------
-    split_points
-        Used only when the table is created; the partitions of an existing table are not changed.
-    properties
-        The properties to set. Other properties of the table are not changed.
-    """
+    """A table as it is declared."""
 
     name: str
     schema: Schema
-    split_points: tuple[Any, ...]
-    properties: Mapping[str, str]
+    split_points: tuple[Any, ...]  # of a table that is created: existing partitions are not changed
+    properties: Mapping[str, str]  # the others are not changed
 
 
 def read_declarations(declared: str | Mapping[str, Any], source: str) -> tuple[TableDeclaration, ...]:
@@ -135,16 +127,10 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """What must be done for one declared table.
-
-    Parameters
-    ----------
-    action
-        ``"cannot"`` when it would lose rows, or is impossible; `says` and `hint` explain why.
-    """
+    """What must be done for one declared table."""
 
     declared: TableDeclaration
-    action: PlannedAction
+    action: PlannedAction  # ``"cannot"`` when it would lose rows, or is impossible; `says` and `hint` explain why
     says: str = ""
     hint: HintParts = ()
     changes: Mapping[str, str] = field(default_factory=dict)

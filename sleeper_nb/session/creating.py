@@ -110,35 +110,19 @@ class TableArguments(LoadArguments, total=False):
 
 @dataclass(frozen=True, slots=True)
 class TableRequest:
-    """What a user wants to create; parameters as of `Session.create_table`.
-
-    Parameters
-    ----------
-    schema
-        None when it is made of the data, or is that of another table.
-    data
-        The rows; None for an empty table.
-    choice
-        The keys and types, when the schema is made of the data.
-    leaves
-        How many leaves the table gets.
-    like
-        Another table, whose schema, partitions and properties apply where none are given.
-    options
-        How the data is read and matched.
-    """
+    """What a user wants to create; parameters as of `Session.create_table`."""
 
     name: str
-    schema: Schema | None = None
+    schema: Schema | None = None  # None when it is made of the data, or is that of another table
     split_points: Iterable[Any] | None = None
     state_store: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     message: str | None = None
     replaces: bool = False
-    data: Any = None
-    choice: SchemaChoice = field(default_factory=SchemaChoice)
+    data: Any = None  # the rows; None for an empty table
+    choice: SchemaChoice = field(default_factory=SchemaChoice)  # when the schema is made of the data
     leaves: int | None = None
-    like: str | None = None
+    like: str | None = None  # another table, whose schema, partitions and properties apply where none are given
     options: LoadOptions = AS_IT_IS
 
     @classmethod

@@ -53,22 +53,10 @@ _ASK_CLUSTER = Action("doctor --cluster", "session.doctor(cluster=True)")
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """One line of the doctor.
-
-    Parameters
-    ----------
-    name
-        What was looked at.
-    state
-        ``ok``, ``warning`` (something does not work, or may fail), ``failed``, or ``not checked``.
-    found
-        What was found.
-    fix
-        What to do about it.
-    """
+    """One line of the doctor."""
 
     name: str
-    state: str
+    state: str  # ``ok``, ``warning`` (something does not work, or may fail), ``failed``, or ``not checked``
     found: str
     fix: HintParts = ()
 
@@ -116,36 +104,16 @@ class DoctorReport(Report):
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """What the doctor looks at; it opens and makes nothing.
+    """What the doctor looks at; it opens and makes nothing."""
 
-    Parameters
-    ----------
-    warehouse
-        The storage of the warehouse, which may be missing.
-    instance
-        The instance's name.
-    catalog
-        Its catalog in DynamoDB; None for a folder.
-    clock
-        The time of this machine.
-    spark_config
-        The settings of a Spark session that would be started.
-    engine
-        Returns the Spark engine for a look at the workers; None for none.
-    given
-        The Spark session that was passed in; None for none.
-    stops
-        Whether the engine is the doctor's own, which is stopped after the look.
-    """
-
-    warehouse: Storage
+    warehouse: Storage  # may be missing
     instance: str
-    catalog: DynamoDBCatalog | None
+    catalog: DynamoDBCatalog | None  # None for a folder
     clock: Clock
     spark_config: Mapping[str, str] = field(default_factory=dict, repr=False)
-    engine: Callable[[], SparkRuntime] | None = None
-    given: SparkSession | None = None
-    stops: bool = False
+    engine: Callable[[], SparkRuntime] | None = None  # for a look at the workers
+    given: SparkSession | None = None  # the Spark session that was passed in; None for none
+    stops: bool = False  # whether the engine is the doctor's own, which is stopped after the look
 
 
 @checked

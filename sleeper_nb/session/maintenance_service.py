@@ -89,28 +89,14 @@ class Stop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceRound:
-    """One round of the service.
+    """One round of the service."""
 
-    Parameters
-    ----------
-    report
-        What was done; without any step when another process holds the lease.
-    began, ended
-        UTC.
-    other
-        The lease of the other process that maintains the instance.
-    stopped
-        Whether it was told to stop, so that tables or steps may be left.
-    waiting
-        Tables that failed in earlier rounds, and were left out of this one.
-    """
-
-    report: MaintenanceReport
-    began: datetime
+    report: MaintenanceReport  # what was done; without any step when another process holds the lease
+    began: datetime  # UTC
     ended: datetime
-    other: ServiceLease | None = None
-    stopped: bool = False
-    waiting: tuple[str, ...] = ()
+    other: ServiceLease | None = None  # the lease of the other process that maintains the instance
+    stopped: bool = False  # whether it was told to stop, so that tables or steps may be left
+    waiting: tuple[str, ...] = ()  # tables that failed in earlier rounds, and were left out of this one
 
     @property
     def succeeded(self) -> bool:
