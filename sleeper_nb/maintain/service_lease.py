@@ -32,13 +32,7 @@ def held_lease(catalog: Catalog, service: str, now: datetime) -> ServiceLease | 
 
 
 class HeldService:
-    """The lease of a service as one process takes, renews and releases it.
-
-    Parameters
-    ----------
-    service, holder
-        As in `ServiceLease`.
-    """
+    """The lease of a service as one process takes, renews and releases it."""
 
     def __init__(self, catalog: Catalog, clock: Clock, service: str, holder: str) -> None:
         self._catalog, self._clock, self._lock = catalog, clock, threading.Lock()

@@ -387,19 +387,7 @@ def _opened(tables: TableOpener, request: TableRequest) -> AbstractContextManage
 
 
 class _Load:
-    """Rows that become a table.
-
-    Parameters
-    ----------
-    tables, request
-        As of `create_table`.
-    tree
-        The table's partitions, when they are not made of the data.
-    work
-        How the rows are loaded.
-    columns
-        Those of the data.
-    """
+    """Rows that become a table; `tree` has its partitions, when they are not made of the data."""
 
     def __init__(
         self,

@@ -29,13 +29,6 @@ class TableOpener:
     """Finds and opens the tables of one instance.
 
     A table has one store in a session, so that what the store remembers serves every use of the table.
-
-    Parameters
-    ----------
-    components
-        What the tables share.
-    storage
-        The instance's folder.
     """
 
     def __init__(self, components: Components, storage: Storage) -> None:

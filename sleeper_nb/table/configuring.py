@@ -10,7 +10,7 @@ from functools import partial
 
 from sleeper_nb.admin import alter as altering
 from sleeper_nb.admin import property_files
-from sleeper_nb.admin.alter import AlterReport, NewRule, RulesOf
+from sleeper_nb.admin.alter import AlterReport, NewRule
 from sleeper_nb.engines.components import Components, Engines, OpenTable
 from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput, SleeperError, StorageError
 from sleeper_nb.maintain.findings import Finding
@@ -153,7 +153,7 @@ def alter(table: OpenTable, changes: Sequence[SchemaAlteration], *, dry_run: boo
             changes,
             table.processing_of(table.store.load()),
             dry_run=dry_run,
-            rules=new_rules(table.components.engines, changes),
+            rules=partial(new_rules, table.components.engines, changes),
             announce=announce,
             author=table.components.author,
             message=message,
@@ -176,12 +176,7 @@ def _check_expectations(table: OpenTable, changes: Sequence[SchemaAlteration]) -
                 )
 
 
-def new_rules(engines: Engines, changes: Sequence[SchemaAlteration]) -> RulesOf:
-    """Return what tells which rules the rows must keep for some changes, as an alteration takes it."""
-    return partial(_new_rules, engines, changes)
-
-
-def _new_rules(
+def new_rules(
     engines: Engines, changes: Sequence[SchemaAlteration], before: Schema, after: Schema
 ) -> Sequence[NewRule]:
     """Return what the rows must keep so that one schema may follow another; raise when its CHECKs do not fit it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -241,7 +242,7 @@ def load(store: StateStore, value: str | None) -> Any:
 
 
 def altered(store: StateStore, change: SchemaAlteration) -> Any:
-    rules = new_rules(ENGINES, [change])
+    rules = partial(new_rules, ENGINES, [change])
     return alter(store, "table", [change], NOTHING, dry_run=False, rules=rules)
 
 
