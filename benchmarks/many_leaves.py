@@ -46,7 +46,7 @@ def prepare(folder, kind, given):
     store.create("t", SCHEMA, tree)
     each = given.files // given.leaves
     real = {leaf.id for leaf in tree.leaves[: given.split]}
-    made = references(tree, given.files).active_without_statistics
+    made = references(tree, given.files).active
     kept = FileReferences.of(made.filter(pa.array([name not in real for name in made["partition_id"].to_pylist()])))
     added = []
     for leaf in tree.leaves[: given.split]:

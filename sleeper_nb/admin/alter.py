@@ -128,7 +128,7 @@ class RowsChecked:
         if self._schemas != (state.schema, after):
             self._schemas, self._seen = (state.schema, after), set()
         read = replace(state, schema=without_new_promises(state.schema, after))
-        files = set(state.files.active_without_statistics["filename"].to_pylist())
+        files = set(state.files.active["filename"].to_pylist())
         unseen = files - self._seen
         for rule in self._rules(state.schema, after):
             plan = plan_scan(read, pruning=Pruning(predicate=rule.broken.predicate))

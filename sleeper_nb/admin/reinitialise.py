@@ -205,7 +205,7 @@ def _clear(
 
 
 def _plan(name: str, fresh: Fresh, state: TableState, kept: RetainedVersions) -> ReinitialiseReport:
-    files, size = data_files(state.files.active_without_statistics)
+    files, size = data_files(state.files.active)
     leaves = len(state.tree.leaves)
     return ReinitialiseReport(
         table=name,

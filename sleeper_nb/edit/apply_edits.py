@@ -94,7 +94,7 @@ class EditsWriter:
         return frozenset(losing | rows_by_leaf(edits.rows, self.state.tree, self.state.schema).keys())
 
     def _touched(self, edits: EditList) -> Iterator[_Touched]:
-        active = self.state.files.active_without_statistics
+        active = self.state.files.active
         names = pa.array(list(edits.touched), pa.string())
         owners = active.filter(pa.compute.is_in(active["filename"], names))["partition_id"].unique().to_pylist()
         found = set()

@@ -362,7 +362,7 @@ class _Found:
 
     @property
     def holders(self) -> Holders:
-        return holders_of(self.files | self.unread, self.state.files.table_without_statistics, self.kept, self.leases)
+        return holders_of(self.files | self.unread, self.state.files.table, self.kept, self.leases)
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -370,7 +370,7 @@ class _Found:
 
     @property
     def sizes(self) -> dict[str, int]:
-        files = stored_files(self.state.files.table_without_statistics)
+        files = stored_files(self.state.files.table)
         return dict(zip(files["filename"].to_pylist(), files["bytes"].to_pylist(), strict=True))
 
     def collectable(self, now: datetime) -> tuple[str, ...]:
@@ -416,7 +416,7 @@ class PurgeOfRows:
         return replace(self.deletion, find=self._edits)
 
     def _edits(self, state: TableState) -> EditList:
-        whole = whole_files(state, state.files.active_without_statistics["filename"].to_pylist(), state)
+        whole = whole_files(state, state.files.active["filename"].to_pylist(), state)
         edits = self.deletion.find(state)
         # a row that others add meanwhile must not stay, whatever the table's isolation is
         return replace(edits, purged=frozenset(self.search(state, whole)), ignores_added=False)
@@ -507,7 +507,7 @@ class PurgeOfRows:
             garbage = collect_garbage(store, delay=_AT_ONCE, dry_run=False, author=author)
         listed, state = self._listed(), store.load()
         names = found.files | found.unread
-        left = holders_of(names, state.files.table_without_statistics, self._kept(), self._leases())
+        left = holders_of(names, state.files.table, self._kept(), self._leases())
         is_left = len(state.files.untracked(names)) < len(names) and not left.readers
         if not is_back:
             self._check_deleted(found, state, listed)
@@ -567,7 +567,7 @@ class PurgeOfRows:
         published = versions_to_unpublish(self._store)
         files: set[str] = set()
         unread: set[str] = set()
-        references = state.files.table_without_statistics
+        references = state.files.table
         unseen = references if clean is None else files_before(clean, references)
         versions: list[Snapshot | Savepoint] = [*kept.snapshots, *kept.savepoints]
         versions.sort(key=lambda each: -each.number)

@@ -360,7 +360,7 @@ class RowEditor:
     def _report(
         self, state: TableState, edits: EditList, change: EditRows | None = None, snapshot: Snapshot | None = None
     ) -> ChangeReport:
-        active, names = state.files.active_without_statistics, pa.array(list(edits.touched), pa.string())
+        active, names = state.files.active, pa.array(list(edits.touched), pa.string())
         found = active.filter(pc.is_in(active["filename"], value_set=names))
         touched = dict(zip(found["filename"].to_pylist(), found["bytes"].to_pylist(), strict=True))
         files = {} if change is None else _written(change)

@@ -126,7 +126,7 @@ def moved_before(state: TableState, storage: Storage, addresses: Iterable[str]) 
     several = {_identity(status): each for each in addresses if (status := _status(each)) and status.st_nlink > 1}
     if not several:
         return {}
-    known = state.files.table_without_statistics["filename"].to_pylist()
+    known = state.files.table["filename"].to_pylist()
     names = {name for name in known if not paths.is_foreign(name)}
     own = {_identity(status): name for name in names if (status := _status(storage.locate(name)))}
     return {address: own[identity] for identity, address in several.items() if identity in own}

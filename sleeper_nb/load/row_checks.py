@@ -314,7 +314,7 @@ class UniqueKeysOfLoad:
             key = repeated_key(files, after.schema, self._storage)
             if key is not None:
                 return self._taken(key, [each for each in files if each.filename in new], after.schema)
-        contents = zip(*(state.files.active_without_statistics[name].to_pylist() for name in CONTENT), strict=True)
+        contents = zip(*(state.files.active[name].to_pylist() for name in CONTENT), strict=True)
         self._compared = (self._compared or set()) | set(contents)
         return None
 
@@ -437,7 +437,7 @@ def _content(partition_id: str, file: PlannedFile) -> _Content:
 
 def _parts_with(state: TableState, names: Collection[str]) -> Iterator[tuple[Partition, Region]]:
     """Yield each leaf that has some of the files, and the part of its region in which they have keys."""
-    rows = state.files.active_without_statistics
+    rows = state.files.active
     rows = rows.filter(pc.is_in(rows["filename"], pa.array(list(names), pa.string())))
     owners = rows["partition_id"].to_pylist()
     ends: dict[str, list[Key]] = {}

@@ -173,7 +173,7 @@ def is_used_since(state: TableState, filenames: Collection[str], snapshot_id: in
 
     Such a commit is a rollback; its snapshot needs the file, though it was not there when the files were chosen.
     """
-    references = state.files.table_without_statistics
+    references = state.files.table
     later = references.filter(pc.greater(references["added_snapshot"], snapshot_id))
     names = pa.array(filenames, pa.string())
     return any(pc.any(pc.is_in(later[name], names)).as_py() for name in ("filename", DELETION_FILE))

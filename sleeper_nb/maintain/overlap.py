@@ -95,7 +95,7 @@ def _drawing_order(use: _Use) -> tuple[object, ...]:
 
 def _uses(state: TableState, jobs: Sequence[CompactionJob]) -> dict[str, list[_Use]]:
     job_of = {(job.partition_id, name): i for i, job in enumerate(jobs) for name in job.filenames}
-    active, key = state.files.active_without_statistics, state.schema.row_keys[0].name
+    active, key = state.files.active, state.schema.row_keys[0].name
     names = (f"min_{key}", f"max_{key}", "added_snapshot", "filename", "rows", "bytes")
     owners, *values = (active[name].to_pylist() for name in ("partition_id", *names))
     merged = [job_of.get(pair, len(jobs)) for pair in zip(owners, values[3], strict=True)]

@@ -322,7 +322,7 @@ def full_leaves(state: TableState, claims: Iterable[FileClaim], limits: Housekee
 
     A leaf of which the strategy makes no job does not count: the largest file may have nearly all rows, for example.
     """
-    counts = state.files.active_without_statistics["partition_id"].value_counts().to_pylist()
+    counts = state.files.active["partition_id"].value_counts().to_pylist()
     files = {count["values"]: count["counts"] for count in counts}
     claimed = {(claim.partition_id, name) for claim in claims for name in claim.filenames}
     claimed_files = Counter(partition_id for partition_id, _ in claimed)

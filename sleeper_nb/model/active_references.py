@@ -1,7 +1,4 @@
-"""The active references of a snapshot as columns, by partition: those that were loaded, and what has changed since.
-
-The statistics of loaded references may stay in their file until something needs them.
-"""
+"""The active references of a snapshot as columns, by partition: those that were loaded, and what has changed since."""
 
 from __future__ import annotations
 
@@ -9,81 +6,34 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.model.file_reference import without_statistics
-
 ReferenceBatches = tuple[pa.RecordBatch, ...]
-
-
-class UnreadColumns(Protocol):
-    """Columns of references that stay in a file until they are first needed."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Their names and types."""
-
-    def read(self) -> pa.Table:
-        """Return them, with as many rows as the references have; `StorageError` when the file is damaged."""
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """References as they were read, grouped by partition, partitions in increasing order.
+    """References as they were read, grouped by partition, partitions in increasing order."""
 
-    Parameters
-    ----------
-    known
-        All columns, or all but those of statistics.
-    unread
-        The statistics that are not in `known`: of these rows, and of others after them.
-    """
-
-    known: pa.Table
-    unread: UnreadColumns | None = None
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        known: pa.Schema = self.known.schema
-        return known if self.unread is None else pa.schema([*known, *self.unread.schema])
-
-    @cached_property
-    def plain(self) -> pa.Table:
-        return without_statistics(self.known)
-
-    @cached_property
-    def table(self) -> pa.Table:
-        """All columns of all rows; what is unread is read for it."""
-        table = self.known
-        if self.unread is not None:
-            for field, column in zip(self.unread.schema, self.unread.read().columns, strict=True):
-                table = table.append_column(field, column.slice(0, table.num_rows))
-        return table
-
-    def columns(self, with_statistics: bool) -> pa.Table:
-        return self.table if with_statistics else self.plain
+    table: pa.Table
 
     @cached_property
     def slices(self) -> dict[str, tuple[int, int]]:
         """For each partition, in order, where its rows begin and how many there are."""
-        return {name: (begin, end - begin) for name, begin, end in runs_of(self.known)}
+        return {name: (begin, end - begin) for name, begin, end in runs_of(self.table)}
 
-    def rows(self, partition_id: str, columns: pa.Table) -> pa.Table:
-        return columns.slice(*self.slices[partition_id])
-
-    def around(self, others: Mapping[str, pa.Table], columns: pa.Table) -> list[pa.Table]:
-        """Return some columns of all references in order, as pieces, with some partitions replaced or added."""
-        names = list(self.slices)
+    def around(self, others: Mapping[str, pa.Table]) -> list[pa.Table]:
+        """Return all references in order, as pieces, with some partitions replaced or added."""
+        names, rows = list(self.slices), self.table
         pieces, done = [], 0
         for name in sorted(others):
             at = bisect_left(names, name)
-            begin = self.slices[names[at]][0] if at < len(names) else columns.num_rows
-            pieces += [columns.slice(done, begin - done), others[name]]
+            begin = self.slices[names[at]][0] if at < len(names) else rows.num_rows
+            pieces += [rows.slice(done, begin - done), others[name]]
             done = begin + self.slices.get(name, (0, 0))[1]
-        return [piece for piece in (*pieces, columns.slice(done)) if piece.num_rows]
+        return [piece for piece in (*pieces, rows.slice(done)) if piece.num_rows]
 
 
 @dataclass(frozen=True)
@@ -105,37 +55,29 @@ class ActiveReferences:
 
     @property
     def schema(self) -> pa.Schema:
-        return self.loaded.schema
+        return self.loaded.table.schema
 
-    def all(self, *, with_statistics: bool = True) -> pa.Table:
-        """Return all references, partitions in increasing order; unread statistics are read only to return them."""
-        changed = self.replaced.keys() | self.added.keys()
-        others = {name: self.of([name], with_statistics=with_statistics) for name in changed}
-        columns = self.loaded.columns(with_statistics)
-        pieces = self.loaded.around(others, columns)
-        return pa.concat_tables(pieces) if pieces else columns.schema.empty_table()
+    def all(self) -> pa.Table:
+        """Return all references, partitions in increasing order."""
+        pieces = self.loaded.around({name: self.of([name]) for name in self.replaced.keys() | self.added.keys()})
+        return pa.concat_tables(pieces) if pieces else self.schema.empty_table()
 
-    def of(self, partition_ids: Collection[str], *, with_statistics: bool = True) -> pa.Table:
+    def of(self, partition_ids: Collection[str]) -> pa.Table:
         """Return the references of some partitions, without looking at any other."""
-        pieces = [piece for name in sorted(set(partition_ids)) for piece in self._pieces(name, with_statistics)]
-        if pieces:
-            return pa.concat_tables(pieces)
-        return self.schema.empty_table() if with_statistics else self.loaded.plain.slice(0, 0)
+        pieces = [piece for name in sorted(set(partition_ids)) for piece in self._pieces(name)]
+        return pa.concat_tables(pieces) if pieces else self.schema.empty_table()
 
     def has_any(self, partition_id: str) -> bool:
         before = self.replaced.get(partition_id)
         kept = partition_id in self.loaded.slices if before is None else any(batch.num_rows for batch in before)
         return kept or partition_id in self.added
 
-    def _pieces(self, partition_id: str, with_statistics: bool) -> list[pa.Table]:
+    def _pieces(self, partition_id: str) -> list[pa.Table]:
         pieces, before = [], self.replaced.get(partition_id)
         if before is None and partition_id in self.loaded.slices:
-            pieces.append(self.loaded.rows(partition_id, self.loaded.columns(with_statistics)))
+            pieces.append(self.loaded.table.slice(*self.loaded.slices[partition_id]))
         batches = (*(before or ()), *self.added.get(partition_id, ()))
-        if batches:
-            rows = pa.Table.from_batches(batches, self.schema)
-            pieces.append(rows if with_statistics else rows.select(self.loaded.plain.column_names))
-        return pieces
+        return [*pieces, pa.Table.from_batches(batches, self.schema)] if batches else pieces
 
     def with_added(self, new: Mapping[str, pa.RecordBatch]) -> ActiveReferences:
         grown = {name: appended(self.added.get(name, ()), batch) for name, batch in new.items()}

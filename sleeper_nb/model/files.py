@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -23,7 +22,6 @@ from sleeper_nb.model.active_references import (
     ActiveReferences,
     Loaded,
     ReferenceBatches,
-    UnreadColumns,
     appended,
     batches_with,
     runs_of,
@@ -54,87 +52,47 @@ _FEW: Final = 64
 
 # A large set of file names that is cheap to copy, and answers quickly whether a name may be in it.
 
-Numbers = npt.NDArray[np.uint64]
-
-_SUFFIX = 8  # the length of ".parquet", with which most names end
-_HASHED = 16  # how many bytes before it count: the most random part of a name that ends with an id
-_SPREAD = 0x9E3779B97F4A7C15
-_MASK = 0xFFFFFFFFFFFFFFFF
+Hashes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileNames:
     """A set of file names that is cheap to copy; it may rarely claim a name that is not in it.
 
-    A name in the set is always found; a false positive occurs at most once in 2⁴⁰ tests. Each name is stored as a
-    number, its hash.
+    Each name is kept as its hash, so a name in the set is always found.
 
     Parameters
     ----------
     arrays
-        Sorted numbers. Each array is longer than the next, so that a million single additions leave few arrays.
+        Sorted hashes. Each array is longer than the next, so that a million single additions leave few arrays.
     recent
-        The numbers of the names added last; they become an array when there are many.
+        The hashes of the names added last; they become an array when there are many.
     """
 
-    arrays: tuple[Numbers, ...] = ()
+    arrays: tuple[Hashes, ...] = ()
     recent: frozenset[int] = frozenset()
 
-    def with_names(self, names: Sequence[str] | pa.ChunkedArray) -> FileNames:
+    def with_names(self, names: Iterable[str]) -> FileNames:
         """Return the set with more names."""
-        if len(names) + len(self.recent) < _FEW:
-            few = names if isinstance(names, Sequence) else names.to_pylist()
-            return FileNames(self.arrays, self.recent | {_number(name) for name in few})
-        column = pa.chunked_array([names], pa.string()) if isinstance(names, Sequence) else names
-        new = np.sort(np.concatenate([_numbers(column), np.array(list(self.recent), np.uint64)]))
-        arrays = list(self.arrays)
-        while arrays and len(arrays[-1]) <= len(new):
-            new = np.sort(np.concatenate([arrays.pop(), new]))
-        return FileNames((*arrays, new))
+        new = [*self.recent, *map(hash, names)]
+        if len(new) < _FEW:
+            return FileNames(self.arrays, frozenset(new))
+        arrays, hashes = list(self.arrays), np.sort(np.array(new, np.int64))
+        while arrays and len(arrays[-1]) <= len(hashes):
+            hashes = np.sort(np.concatenate([arrays.pop(), hashes]))
+        return FileNames((*arrays, hashes))
 
     def may_hold(self, names: Iterable[str]) -> bool:
         """Return whether one of the names may be in the set."""
-        wanted = {_number(name) for name in names}
+        wanted = set(map(hash, names))
         if not self.recent.isdisjoint(wanted):
             return True
-        numbers = np.array(list(wanted), np.uint64)
+        hashes = np.array(list(wanted), np.int64)
         for array in self.arrays:
-            places = np.minimum(np.searchsorted(array, numbers), len(array) - 1)
-            if (array[places] == numbers).any():
+            places = np.minimum(np.searchsorted(array, hashes), len(array) - 1)
+            if (array[places] == hashes).any():
                 return True
         return False
-
-
-def _number(name: str) -> int:
-    """Return a number for a name: a mix of its bytes before the suffix, or Python's hash of a short name."""
-    text = name.encode()
-    if len(text) < _HASHED + _SUFFIX:
-        return hash(name) & _MASK
-    end = len(text) - _SUFFIX
-    first = int.from_bytes(text[end - 16 : end - 8], sys.byteorder)
-    return (first * _SPREAD & _MASK) ^ int.from_bytes(text[end - 8 : end], sys.byteorder)
-
-
-def _numbers(names: pa.ChunkedArray) -> Numbers:
-    numbers = [_chunk_numbers(chunk) for chunk in names.chunks if len(chunk)]
-    return np.concatenate(numbers) if numbers else np.empty(0, np.uint64)
-
-
-def _chunk_numbers(names: pa.Array) -> Numbers:
-    """Return `_number` of each name, computed for all names at once."""
-    _, offsets_buffer, data = names.buffers()
-    offsets = np.frombuffer(offsets_buffer, np.int32)[names.offset : names.offset + len(names) + 1].astype(np.int64)
-    begins, ends = offsets[:-1], offsets[1:]
-    numbers = np.zeros(len(names), np.uint64)
-    long = ends - begins >= _HASHED + _SUFFIX
-    if long.any():
-        # a view of the text with the eight bytes at each position as a number; nothing is copied
-        words: Numbers = np.ndarray((data.size - 7,), np.uint64, data, strides=(1,))
-        at = ends[long] - _SUFFIX - _HASHED
-        numbers[long] = words[at] * np.uint64(_SPREAD) ^ words[at + 8]
-    for i in np.flatnonzero(~long):
-        numbers[i] = np.uint64(_number(names[int(i)].as_py()))
-    return numbers
 
 
 # The references of a snapshot.
@@ -154,7 +112,6 @@ class FileReferences:
     """All references of one snapshot, immutable. The cost of a change depends only on the size of the change.
 
     The references added last become columns only when they are read: most commits of a log are never read one by one.
-    Statistics of value columns may stay in their file until something needs them: most queries do not.
 
     Parameters
     ----------
@@ -188,17 +145,12 @@ class FileReferences:
         return cls.of(files_schema(schema).empty_table())
 
     @classmethod
-    def of(cls, table: pa.Table, unread: UnreadColumns | None = None) -> FileReferences:
-        """Return the references of what `table` returned: active ones first, by partition, then the others.
-
-        With `unread`, the table lacks its columns of statistics, which are read when they are needed.
-        """
+    def of(cls, table: pa.Table) -> FileReferences:
+        """Return the references of what `table` returned: active ones first, by partition, then the others."""
         end = pc.index(table["status"], arrow_value(READY_FOR_GC)).as_py()
         active = table if end < 0 else table.slice(0, end)
         removed = () if end < 0 else tuple(table.slice(end).to_batches())
-        if unread is not None:  # removed references have no statistics
-            removed = batches_with(removed, tuple(unread.schema))
-        return cls(ActiveReferences(Loaded(active, unread)), (), removed, Totals().plus(active), None)
+        return cls(ActiveReferences(Loaded(active)), (), removed, Totals().plus(active), None)
 
     @property
     def schema(self) -> pa.Schema:
@@ -211,7 +163,7 @@ class FileReferences:
     @property
     def shared(self) -> Shared:
         if self._known_shared is None:
-            self._known_shared = Shared.of(self.active_without_statistics)
+            self._known_shared = Shared.of(self.active)
         return self._known_shared
 
     @property
@@ -233,17 +185,6 @@ class FileReferences:
     def active(self) -> pa.Table:
         """The rows that a reader uses, grouped by partition, partitions in increasing order."""
         return self._columns.all()
-
-    @cached_property
-    def active_without_statistics(self) -> pa.Table:
-        """The rows of `active` without the statistics of value columns, which are not read for it."""
-        return self._columns.all(with_statistics=False)
-
-    @property
-    def table_without_statistics(self) -> pa.Table:
-        """The rows of `table` without the statistics of value columns, which are not read for it."""
-        active = self.active_without_statistics
-        return pa.concat_tables([active, self.ready_for_gc.select(active.column_names)])
 
     @property
     def _columns(self) -> ActiveReferences:
@@ -277,7 +218,7 @@ class FileReferences:
     def _unused(self, waiting: pa.Table, name: str) -> pa.Table:
         if not waiting.num_rows:
             return waiting
-        used = self.active_without_statistics[name].combine_chunks()
+        used = self.active[name].combine_chunks()
         return waiting.filter(pc.invert(pc.is_in(waiting[name], used)))
 
     def removed_last(self, count: int) -> set[str]:
@@ -287,14 +228,14 @@ class FileReferences:
     @cached_property
     def runs(self) -> Sequence[tuple[str, int, int]]:
         """Each partition with active references, and where its rows in `active` begin and end."""
-        return runs_of(self.active_without_statistics)
+        return runs_of(self.active)
 
     def has_any(self, partition_id: str) -> bool:
         """Return whether a partition has active references, without looking at any other."""
         return self._columns.has_any(partition_id)
 
     def by_partition(self) -> dict[str, Totals]:
-        active = self.active_without_statistics.select(["partition_id", "rows", "bytes"])
+        active = self.active.select(["partition_id", "rows", "bytes"])
         sums = active.group_by("partition_id").aggregate([("rows", "count"), ("rows", "sum"), ("bytes", "sum")])
         columns = (sums[name].to_pylist() for name in ("rows_count", "rows_sum", "bytes_sum"))
         return dict(zip(sums["partition_id"].to_pylist(), map(Totals, *columns), strict=True))
@@ -311,10 +252,6 @@ class FileReferences:
     def active_rows_in(self, partition_ids: Collection[str]) -> pa.Table:
         """Return the active rows of some partitions, without looking at any other row."""
         return self._columns.of(partition_ids)
-
-    def active_rows_without_statistics_in(self, partition_ids: Collection[str]) -> pa.Table:
-        """Return the rows of `active_rows_in` without the statistics of value columns, which are not read for it."""
-        return self._columns.of(partition_ids, with_statistics=False)
 
     def with_added(self, references: Iterable[FileReference], snapshot_id: int, time: datetime) -> FileReferences:
         """Return these references and new active ones."""
@@ -410,17 +347,14 @@ class FileReferences:
 
     def _all(self, name: str) -> pa.ChunkedArray:
         return pa.chunked_array(
-            [*self.active_without_statistics[name].chunks, *self.ready_for_gc[name].chunks],
+            [*self.active[name].chunks, *self.ready_for_gc[name].chunks],
             self.schema.field(name).type,
         )
 
     def unshared(self, others: FileReferences) -> tuple[pa.Table, pa.Table]:
-        """Return the active rows of each side that the other side lacks: the partition, the file or its vector.
-
-        They have no statistics, which are not read for it.
-        """
+        """Return the active rows of each side that the other side lacks: the partition, the file or its vector."""
         names = self._differing_partitions(others)
-        mine, theirs = (each.active_rows_without_statistics_in(names) for each in (self, others))
+        mine, theirs = (each.active_rows_in(names) for each in (self, others))
         my_contents, their_contents = contents_of(mine), contents_of(theirs)
         only_mine = pc.invert(pc.is_in(my_contents, value_set=their_contents))
         only_theirs = pc.invert(pc.is_in(their_contents, value_set=my_contents))
@@ -428,7 +362,7 @@ class FileReferences:
 
     def _differing_partitions(self, others: FileReferences) -> set[str]:
         """Return the partitions whose references differ, or are in another order."""
-        rows = [each.active_without_statistics.select(CONTENT).combine_chunks() for each in (self, others)]
+        rows = [each.active.select(CONTENT).combine_chunks() for each in (self, others)]
         runs = [{name: (begin, end - begin) for name, begin, end in each.runs} for each in (self, others)]
         same = {name for name in runs[0].keys() & runs[1].keys()
                 if rows[0].slice(*runs[0][name]).equals(rows[1].slice(*runs[1][name]))}  # fmt: skip
@@ -437,9 +371,8 @@ class FileReferences:
     @property
     def _names(self) -> FileNames:
         if self._given_names is None:
-            vectors = self._all(DELETION_FILE).drop_null()
-            names = FileNames().with_names(self._all("filename"))
-            self._given_names = names.with_names(vectors) if len(vectors) else names
+            named = (self._all(name).drop_null().to_pylist() for name in ("filename", DELETION_FILE))
+            self._given_names = FileNames().with_names(chain.from_iterable(named))
         return self._given_names
 
     def _to_table(self, batches: Iterable[pa.RecordBatch]) -> pa.Table:

@@ -264,7 +264,7 @@ class EditRows(Transaction):
     def _check_watched(self, state: TableState) -> None:
         if not self.watched or state.snapshot_id == self.since:
             return
-        active = state.files.active_without_statistics
+        active = state.files.active
         newer = active.filter(pc.greater(active["added_snapshot"], self.since))
         for name, least, greatest in key_ranges(newer):
             if any(region.overlaps(least, greatest) for region in self.watched):
@@ -416,7 +416,7 @@ class DeleteFiles(Transaction):
     def validate(self, state: TableState) -> None:
         """No partition still reads the files."""
         gone = pa.array(self.filenames, pa.string())
-        active = state.files.active_without_statistics
+        active = state.files.active
         if any(pc.any(pc.is_in(active[name], gone)).as_py() for name in ("filename", DELETION_FILE)):
             raise StateRuleBroken("a file that was to be deleted is in use", hint="collect garbage again")
 
@@ -573,7 +573,7 @@ class ClearTable(Transaction):
         """Mark every reference ready for garbage collection."""
         files = state.files
         for partition_id, begin, end in files.runs:
-            names = state.files.active_without_statistics["filename"].slice(begin, end - begin).to_pylist()
+            names = state.files.active["filename"].slice(begin, end - begin).to_pylist()
             files = files.with_removed(names, partition_id, point.snapshot_id, point.time)
         if self.schema is not None:
             files = files.of_schema(self.schema)

@@ -135,7 +135,7 @@ class _KeyEnds:
 
     def leaves(self, place: int) -> Iterator[str]:
         state = self.state
-        active = state.files.active_without_statistics
+        active = state.files.active
         ranges = []
         for key in state.schema.row_keys:
             least, greatest = (_value(active, f"{end}_{key.name}", place) for end in ("min", "max"))
@@ -157,7 +157,7 @@ class ChangedFiles:
     @classmethod
     def since(cls, state: TableState, older: int) -> ChangedFiles:
         """Return what changed since a version whose files are kept: so no reference of it was forgotten."""
-        active, removed = state.files.active_without_statistics, state.files.ready_for_gc
+        active, removed = state.files.active, state.files.ready_for_gc
         new = active.filter(pc.greater(active["added_snapshot"], older))
         gone = removed.filter(pc.greater(removed["removed_snapshot"], older))
         names = {*new["filename"].to_pylist(), *gone["filename"].to_pylist()}

@@ -74,7 +74,7 @@ def column_bounds(state: TableState, names: Iterable[str]) -> dict[str, ColumnBo
     found = {}
     for name in names:
         if name in keys:
-            active = state.files.active_without_statistics
+            active = state.files.active
             low, high = (plain_column(active[f"{end}_{name}"]) for end in ("min", "max"))
             found[name] = ColumnBounds(keys[name].type.arrow, low, high, None)
         elif name in fields and (column := fields[name].column) in with_statistics:
@@ -110,7 +110,7 @@ def prune_files(predicate: Predicate, state: TableState) -> TableState:
     can_have = _mask(predicate, bounds)
     if can_have is None or pc.all(can_have, min_count=0).as_py():
         return state
-    return replace(state, files=FileReferences.of(state.files.active_without_statistics.filter(can_have)))
+    return replace(state, files=FileReferences.of(state.files.active.filter(can_have)))
 
 
 def _mask(predicate: Predicate, bounds: Mapping[str, ColumnBounds]) -> Mask | None:
@@ -156,7 +156,7 @@ def exact_bounds(state: TableState, field: Field) -> ExactBounds | None:
 
     The bounds of a file whose rows were deleted may be those of a deleted row.
     """
-    active = state.files.active_without_statistics
+    active = state.files.active
     bounds = column_bounds(state, [field.name]).get(field.name)
     if bounds is None or bounds.type != field.type.arrow:
         return None

@@ -245,7 +245,7 @@ def _fate(store: StateStore, by_id: Mapping[int, Snapshot], done: int, rollbacks
         return None
 
     def files(number: int) -> set[str]:
-        return set(store.load(by_id[number]).files.active_without_statistics["filename"].to_pylist())
+        return set(store.load(by_id[number]).files.active["filename"].to_pylist())
 
     added, fate = files(done) - files(done - 1), 0
 

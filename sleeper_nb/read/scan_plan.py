@@ -223,7 +223,7 @@ class TableRows:
     @property
     def rows(self) -> int | None:
         """The number of rows; None if metadata does not tell. Files are not planned where their sum is enough."""
-        active = self.state.files.active_without_statistics
+        active = self.state.files.active
         if self.pruning != NO_PRUNING or not self.processing.is_nothing or not _has_leaf_files_only(self.state):
             return self.plan.rows
         exact = pc.all(active["rows_exact"], min_count=0).as_py()
@@ -277,7 +277,7 @@ def _leaves_of_all(state: TableState) -> list[PlannedLeaf]:
 
 def files_by_partition(state: TableState) -> dict[str, list[PlannedFile]]:
     """Return the files of each partition that has any; a file shared with others is filtered to the partition."""
-    active = state.files.active_without_statistics
+    active = state.files.active
     names = ("filename", "partition_id", "rows", "bytes", "only_this_partition", "rows_exact", "checksum")
     filenames, owners, rows, sizes, unshared, exact, checksums = (active[name].to_pylist() for name in names)
     vectors = vectors_of(active)
@@ -308,7 +308,7 @@ def files_in(state: TableState, leaf: Partition, part: Region, reached: Regions 
     With `reached`, only those whose keys reach into one of these regions.
     """
     above = [partition.id for partition in state.tree.ancestors(leaf.id)]
-    rows = state.files.active_rows_without_statistics_in([leaf.id, *above])
+    rows = state.files.active_rows_in([leaf.id, *above])
     near = None if reached is None else [each for each in reached if leaf.region.intersect(each) is not None]
     if not rows.num_rows or near == []:
         return []
@@ -454,7 +454,7 @@ def _first_files(leaf: PlannedLeaf, state: TableState, rows: int) -> tuple[Plann
     if len(leaf.files) <= FEW_FILES:
         return leaf.files
     owners = [leaf.partition.id, *(above.id for above in state.tree.ancestors(leaf.partition.id))]
-    used, key = state.files.active_rows_without_statistics_in(owners), state.schema.row_keys[0].name
+    used, key = state.files.active_rows_in(owners), state.schema.row_keys[0].name
     counted = pa.array([file.filename for file in leaf.files if _is_counted(file)], pa.string())
     whole = used.filter(pc.and_(pc.is_in(used["filename"], counted), pc.is_valid(used[f"max_{key}"])))
     whole = whole.sort_by(f"max_{key}")

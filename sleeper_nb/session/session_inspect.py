@@ -249,7 +249,7 @@ class JobProgress:
 
     def _expected(self, entry: TableEntry, claims: list[FileClaim]) -> dict[str, int]:
         """Return the rows of the inputs of each job, as far as they are files of the current version."""
-        files = self._tables.store_of(entry).load().files.active_without_statistics
+        files = self._tables.store_of(entry).load().files.active
         rows = {}
         for claim in claims:
             own = pc.and_(

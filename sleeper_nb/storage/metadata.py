@@ -7,21 +7,15 @@ transaction log also keeps a part of the log as a file of JSON lines. `ManifestL
 from __future__ import annotations
 
 import contextlib
-import io
-import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import chain
-from threading import Lock
-from typing import Any, Final, Self
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sleeper_nb.errors import SleeperError, StorageError, first_line
-from sleeper_nb.model.checksums import DIGITS, checksum_of
+from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.file_reference import completed
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range, Region
@@ -31,19 +25,13 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.model.statistics import NULLS, is_text, reference_names
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.storage.integrity import HINT, checksummed, damaged, read_checked
+from sleeper_nb.storage.integrity import HINT, checksummed, read_checked
 
 FORMAT_VERSION = "1"
 FEW_ROWS = 10_000
 """Up to this many rows, threads and strong compression cost more time than they save."""
-READ_WHOLE_BYTES = 1 << 20
-"""The checksum of a larger local file would add more than 5% to the time of reading it."""
-_READ_TOGETHER = 1 << 16
-"""Bytes of each column of a local file that are read at once."""
 _OF_FEW_VALUES = ("partition_id", "status", "job_id")
 _VERSION_KEY = b"sleeper_nb.format"
-_PATH_KEY = b"sleeper_nb.path"
-"""Where the file was written: the checksums of a large file's pages do not tell that it is another version's."""
 
 
 def write_files(storage: Storage, path: str, files: FileReferences) -> str:
@@ -52,15 +40,8 @@ def write_files(storage: Storage, path: str, files: FileReferences) -> str:
 
 
 def read_files(storage: Storage, path: str, checksum: str | None = None) -> FileReferences:
-    """Read what `write_files` wrote; statistics in a large local file are read when something needs them."""
-    with contextlib.ExitStack() as stack:
-        file = stack.enter_context(MetadataFile.opened(storage, path, checksum))
-        later = reference_names(file.schema) if file.can_stay_open else frozenset()
-        known = completed(file.read([name for name in file.schema.names if name not in later]))
-        if not later:
-            return FileReferences.of(known)
-        stack.pop_all()
-        return FileReferences.of(known, UnreadStatistics(file, [name for name in file.schema.names if name in later]))
+    """Read what `write_files` wrote."""
+    return FileReferences.of(completed(_read(storage, path, checksum)))
 
 
 def partitions_table(tree: PartitionTree, schema: Schema) -> pa.Table:
@@ -131,11 +112,9 @@ def read_schema(storage: Storage, schema_id: int, checksum: str | None = None) -
 def _write(storage: Storage, path: str, table: pa.Table) -> str:
     # each chunk of a column costs as much as hundreds of its values; a large table is not copied
     table = table.combine_chunks() if table.num_rows <= FEW_ROWS else table
-    stamped = table.replace_schema_metadata({_VERSION_KEY: FORMAT_VERSION, _PATH_KEY: path})
-    # a file of which the whole checksum may be too large to check
-    write = write_with_footer_checksum if table.get_total_buffer_size() > READ_WHOLE_BYTES // 2 else pq.write_table
+    stamped = table.replace_schema_metadata({_VERSION_KEY: FORMAT_VERSION})
     with checksummed(storage, path) as (stream, checksum):
-        write(stamped, stream, write_page_checksum=True, **_encodings(stamped.schema, table.num_rows))
+        pq.write_table(stamped, stream, write_page_checksum=True, **_encodings(stamped.schema, table.num_rows))
     return checksum.text
 
 
@@ -158,109 +137,17 @@ def _encodings(schema: pa.Schema, rows: int) -> dict[str, Any]:
 
 
 def _read(storage: Storage, path: str, checksum: str | None) -> pa.Table:
-    with MetadataFile.opened(storage, path, checksum) as file:
-        return file.read(file.schema.names)
+    """Return the rows of a file of the format of this release, which must have the recorded checksum.
 
-
-@dataclass(frozen=True)
-class MetadataFile:
-    """An open Parquet file of metadata; a context manager that closes it.
-
-    Parameters
-    ----------
-    is_whole
-        Whether its content is in memory.
+    `NotFound`, `StorageError` when it is missing or damaged, or has another format.
     """
-
-    place: str
-    file: pq.ParquetFile
-    schema: pa.Schema
-    is_whole: bool
-
-    @classmethod
-    def opened(cls, storage: Storage, path: str, checksum: str | None) -> MetadataFile:
-        """Open a file of the format of this release, which must have the recorded checksum.
-
-        `NotFound`, `StorageError` when it is missing or damaged, is the file of another version, or has another format.
-        """
-        # From a bucket, read the whole file in one request: a server's error must not look like a damaged file.
-        is_whole = not storage.local or (checksum is not None and storage.size(path) <= READ_WHOLE_BYTES)
-        if is_whole:
-            source, part, is_checked = pa.BufferReader(read_checked(storage, path, checksum)), 0, checksum is not None
-        else:
-            source, part, is_checked = storage.input(path), _READ_TOGETHER, False  # its pages have their own checksums
-        place = storage.locate(path)
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(source)
-            with _named(place):
-                file = pq.ParquetFile(
-                    source,
-                    pre_buffer=False,  # it would hold the whole file as well as its rows
-                    buffer_size=part,
-                    page_checksum_verification=not is_checked,
-                )
-                if not is_whole and not is_footer_intact(file, partial(_end_of, source)):
-                    raise damaged(storage, path)
-                schema = file.schema_arrow
-                stamps = {key: text.decode() for key, text in (schema.metadata or {}).items()}
-            version = stamps.get(_VERSION_KEY, "unknown")
-            if version != FORMAT_VERSION:
-                raise StorageError(f"metadata file {path} has format {version}", hint="upgrade sleeper-nb")
-            if (written := stamps.get(_PATH_KEY, path)) != path:  # earlier builds did not say
-                raise StorageError(f"{place} is damaged: it has the content of {written}", hint=HINT)
-            stack.pop_all()
-        return cls(place, file, schema.remove_metadata(), is_whole)
-
-    @property
-    def can_stay_open(self) -> bool:
-        """Whether columns of it may be read later, even if the file is deleted meanwhile, and whether that saves time.
-
-        Windows does not delete a file that is open, so there it would stay.
-        """
-        return not self.is_whole and os.name != "nt" and self.file.metadata.num_rows > FEW_ROWS
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self.file.close(force=True)
-
-    def read(self, names: Sequence[str]) -> pa.Table:
-        """Return some columns; `StorageError` when the file is damaged."""
-        rows = self.file.metadata.num_rows
-        with _named(self.place):
-            table = self.file.read(list(names), use_threads=rows > FEW_ROWS)
-            if table.num_rows != rows:  # Arrow finds no row in a file that was cut after it was opened
-                raise OSError(f"it has {table.num_rows:,} rows instead of {rows:,}")
-        return table.replace_schema_metadata(None)
-
-
-def _end_of(source: pa.NativeFile, size: int) -> bytes:
-    source.seek(source.size() - size)
-    return bytes(source.read(size))
-
-
-class UnreadStatistics:
-    """The statistics of all references in a metadata file, which stays open until they are read."""
-
-    def __init__(self, file: MetadataFile, names: Sequence[str]) -> None:
-        self.schema: pa.Schema = pa.schema([file.schema.field(name) for name in names])
-        self._file: MetadataFile | None = file
-        self._read: pa.Table | None = None
-        self._lock = Lock()
-
-    def read(self) -> pa.Table:
-        """Return them; `StorageError` when the file is damaged."""
-        with self._lock:  # threads share a state
-            if self._read is None:
-                assert self._file is not None  # noqa: S101 - it is only set to None below
-                self._read = self._file.read(self.schema.names)
-                self._file.close()
-                self._file = None
-            return self._read
+    content = pa.BufferReader(read_checked(storage, path, checksum))
+    with _named(storage.locate(path)):
+        file = pq.ParquetFile(content, page_checksum_verification=checksum is None)
+        version = (file.schema_arrow.metadata or {}).get(_VERSION_KEY, b"unknown").decode()
+        if version == FORMAT_VERSION:
+            return file.read(use_threads=file.metadata.num_rows > FEW_ROWS).replace_schema_metadata(None)
+    raise StorageError(f"metadata file {path} has format {version}", hint="upgrade sleeper-nb")
 
 
 @contextlib.contextmanager
@@ -302,7 +189,7 @@ class ManifestList:
         """
         path, log = savepoint.full_manifest_list, savepoint.log
         files = read_files(self._storage, path, savepoint.files_checksum)
-        read = pc.unique(files.active_without_statistics["filename"])
+        read = pc.unique(files.active["filename"])
         unread = _without(pc.unique(files.ready_for_gc["filename"]), read)
         size = self._storage.size(path)
         schema_id = savepoint.schema_id if log is None else log.schema_id
@@ -317,83 +204,10 @@ class ManifestList:
         tree = read_partitions(self._storage, savepoint.partitions_path, schema, expected)
         start = TableState(log.after, log.schema_id, schema, tree, files)
         entries = read_saved_log(self._storage, log.path, log.checksum)
-        after = pc.unique(replayed(start, entries).files.active_without_statistics["filename"])
+        after = pc.unique(replayed(start, entries).files.active["filename"])
         added, gone = _without(after, before), _without(before, after)
         return ManifestFileMeta(log.path, self._storage.size(log.path), len(added), len(gone), savepoint.schema_id)
 
 
 def _without(names: pa.Array, others: pa.Array) -> pa.Array:
     return names.filter(pc.invert(pc.is_in(names, others)))
-
-
-# The checksum of a Parquet file's footer, kept in the footer itself.
-#
-# The checksums of a file's pages do not cover its footer: a changed bit there can give a column another name or type,
-# and the pages are still right. That of the whole file would take longer to compute than the rest of reading it.
-# It is that of the footer with `BLANK` in its place. While the footer is written, a mark stands there, which follows
-# from the file's metadata, so that no name or text in the footer is like it.
-
-FOOTER_KEY: Final = b"sleeper_nb.footer"
-BLANK: Final = b"-" * DIGITS
-_TAIL: Final = 8
-"""Bytes at the end of a Parquet file: the length of the footer, and a mark."""
-_WRITTEN_TOGETHER: Final = 1 << 20
-"""Bytes."""
-
-
-def write_with_footer_checksum(table: pa.Table, stream: pa.NativeFile, **options: Any) -> None:
-    """Write a table as a Parquet file whose footer has its own checksum.
-
-    Parameters
-    ----------
-    table
-        The rows; the key `FOOTER_KEY` is added to its metadata.
-    """
-    stamps = dict(table.schema.metadata or {})
-    mark = checksum_of(FOOTER_KEY, *chain.from_iterable(sorted(stamps.items()))).encode()
-    stamped = table.replace_schema_metadata({**stamps, FOOTER_KEY: mark})
-    sink = _Held(stream)
-    # Parquet writes many parts of a few bytes: they are collected before they come to Python
-    with (
-        pa.BufferedOutputStream(pa.PythonFile(sink, "w"), _WRITTEN_TOGETHER) as collected,
-        pq.ParquetWriter(collected, stamped.schema, **options) as writer,
-    ):
-        writer.write_table(stamped)
-        collected.flush()
-        sink.holds = True
-    footer = sink.held.getvalue()
-    stream.write(footer.replace(mark, checksum_of(footer.replace(mark, BLANK)).encode()))
-
-
-def is_footer_intact(file: pq.ParquetFile, read_end: Callable[[int], bytes]) -> bool:
-    """Return whether the footer of a file is as it was written; True of one without a checksum.
-
-    Parameters
-    ----------
-    read_end
-        Returns so many bytes at the end of the file.
-    """
-    stamp = (file.metadata.metadata or {}).get(FOOTER_KEY)
-    if stamp is None:
-        return True
-    footer = read_end(_TAIL + int.from_bytes(read_end(_TAIL)[:4], "little"))
-    return bool(checksum_of(footer.replace(stamp, BLANK)).encode() == stamp)
-
-
-class _Held:
-    """A writable stream that passes everything to another stream, until it `holds` what comes."""
-
-    closed = False
-
-    def __init__(self, stream: pa.NativeFile) -> None:
-        self._stream, self.held, self.holds = stream, io.BytesIO(), False
-
-    def write(self, part: bytes) -> int:
-        (self.held if self.holds else self._stream).write(part)
-        return len(part)
-
-    def flush(self) -> None:
-        """Do nothing: the stream's owner flushes it."""
-
-    def close(self) -> None:
-        """Do nothing: the stream's owner closes it."""

@@ -307,7 +307,7 @@ _COLUMNS = (
 def _references_added(state: TableState, snapshots: Sequence[Snapshot]) -> pa.Table:
     ids = pa.array([snapshot.id for snapshot in snapshots], pa.int64())
     ends = [f"{end}_{key.name}" for key in state.schema.row_keys for end in ("min", "max")]
-    both = state.files.active_without_statistics, state.files.ready_for_gc
+    both = state.files.active, state.files.ready_for_gc
     references = pa.concat_tables([each.select([*_COLUMNS, *ends]) for each in both])
     return references.filter(pc.is_in(references["added_snapshot"], ids))
 
@@ -321,7 +321,7 @@ def _can_have_wanted(references: pa.Table, state: TableState, pruning: Pruning) 
         wanted = pc.fill_null(wanted, fill_value=True)  # a file that waits for the collector has no ends
     met = prune_files(pruning.predicate, state)
     if met is not state:
-        active, left = (each.files.active_without_statistics["filename"] for each in (state, met))
+        active, left = (each.files.active["filename"] for each in (state, met))
         left_out = active.filter(pc.invert(pc.is_in(active, value_set=left)))
         is_active = pc.equal(references["status"], ACTIVE)  # what statistics say can be of fewer rows than an append's
         is_left_out = pc.is_in(references["filename"], value_set=left_out)

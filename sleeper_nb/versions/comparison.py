@@ -249,7 +249,7 @@ def _regions(before: TableState, after: TableState) -> Iterator[tuple[Partition,
 
 def _used_leaves(state: TableState) -> set[str]:
     used: set[str] = set()
-    for partition_id in state.files.active_without_statistics["partition_id"].unique().to_pylist():
+    for partition_id in state.files.active["partition_id"].unique().to_pylist():
         partition = state.tree[partition_id]
         leaves = (partition,) if partition.is_leaf else state.tree.leaves_in(partition.region)
         used.update(leaf.id for leaf in leaves)
@@ -264,7 +264,7 @@ def _overlapping(tree: PartitionTree, leaf: Partition) -> tuple[Partition, ...]:
 
 
 def _new_files(unshared: TableState, before: TableState) -> int:
-    names = unshared.files.active_without_statistics["filename"].unique()
-    earlier = before.files.active_without_statistics["filename"]
+    names = unshared.files.active["filename"].unique()
+    earlier = before.files.active["filename"]
     known = earlier.filter(pc.is_in(earlier, value_set=names))
     return len(names) - len(known.unique())

@@ -188,7 +188,7 @@ def kept_alone(files: FileReferences, retained: Collection[int]) -> dict[int, To
         [("first", "min"), ("last", "max"), ("rows", "sum"), ("bytes", "max")]
     )
     in_one_version = pc.equal(by_file["first_min"], by_file["last_max"])
-    is_used_now = pc.is_in(by_file["filename"], files.active_without_statistics["filename"].combine_chunks())
+    is_used_now = pc.is_in(by_file["filename"], files.active["filename"].combine_chunks())
     alone = by_file.filter(pc.and_(in_one_version, pc.invert(is_used_now)))
     sums = [("filename", "count"), ("rows_sum", "sum"), ("bytes_max", "sum")]
     by_version = alone.group_by("first_min").aggregate(sums)

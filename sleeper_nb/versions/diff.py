@@ -297,8 +297,8 @@ def files_of_one(state: TableState, other: TableState) -> tuple[FileDiff, ...]:
 
     A file that several leaves share is listed once.
     """
-    active = state.files.active_without_statistics
-    is_shared = pc.is_in(active["filename"], value_set=other.files.active_without_statistics["filename"])
+    active = state.files.active
+    is_shared = pc.is_in(active["filename"], value_set=other.files.active["filename"])
     min_keys = [f"min_{key.name}" for key in state.schema.row_keys]
     order = [(name, "ascending") for name in ("added_snapshot", *min_keys, "filename")]
     references = active.filter(pc.invert(is_shared)).sort_by(order).select(["filename", "rows", "bytes"])

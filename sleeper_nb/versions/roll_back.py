@@ -194,4 +194,4 @@ def _change_to(to: Resolved, old: TableState, current: TableState) -> Rollback:
 
 
 def _count_data_files(state: TableState) -> int:
-    return data_files(state.files.active_without_statistics)[0]
+    return data_files(state.files.active)[0]

@@ -45,7 +45,7 @@ class KeyBlocks:
     def of(cls, state: TableState) -> Self | None:
         """Return the blocks of a version; None when metadata does not tell the number of rows of each file."""
         key = state.schema.row_keys[0].name
-        active = state.files.active_without_statistics
+        active = state.files.active
         if not all(pc.all(active[name], min_count=0).as_py() for name in ("rows_exact", "only_this_partition")):
             return None
         columns = [values_of(active[name]) for name in (f"min_{key}", f"max_{key}", "rows")]

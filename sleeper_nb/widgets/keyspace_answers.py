@@ -76,7 +76,7 @@ class KeySpace:
     """
 
     def __init__(self, state: TableState) -> None:
-        self._state, self._references = state, state.files.active_without_statistics
+        self._state, self._references = state, state.files.active
         self._ids = pa.array([leaf.id for leaf in state.tree.leaves], pa.string())
         self._places = pc.index_in(self._references["partition_id"], value_set=self._ids)
         self._files = _files(self._references, self._places)

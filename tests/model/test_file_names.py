@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,15 +8,11 @@ from sleeper_nb.model.files import FileNames
 names = st.text(max_size=40) | st.uuids().map(lambda u: f"data/partition_root/{u.hex}.parquet")
 
 
-def column(batch: list[str]) -> pa.ChunkedArray:
-    return pa.chunked_array([pa.array(["before", *batch])]).slice(1)
-
-
-@given(st.lists(st.lists(names, max_size=9), max_size=9), st.lists(names, max_size=5), st.booleans())
-def test_a_name_that_was_added_is_found(batches: list[list[str]], others: list[str], as_columns: bool):
+@given(st.lists(st.lists(names, max_size=9), max_size=9), st.lists(names, max_size=5))
+def test_a_name_that_was_added_is_found(batches: list[list[str]], others: list[str]):
     known = FileNames()
     for batch in batches:
-        known = known.with_names(column(batch) if as_columns else batch)
+        known = known.with_names(batch)
     everything = {name for batch in batches for name in batch}
     assert all(known.may_hold([name]) for name in everything)
     assert known.may_hold([*others, *everything]) or not everything

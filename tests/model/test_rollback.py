@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from sleeper_nb.errors import StateRuleBroken
+from sleeper_nb.model.statistics import ColumnStatistics
 from sleeper_nb.model.transactions import AddFiles, DeleteFiles, Rollback
 from tests.support.builders import a_file, a_state, a_tree, point_after
 
@@ -14,6 +15,12 @@ def test_between_two_states_are_the_references_of_each_that_the_other_has_not():
     assert (change.removed, change.references, change.tree) == ((("root", "new"),), (a_file("gone"),), None)
     assert not change.is_nothing
     assert Rollback.between(now, now).is_nothing
+
+
+def test_statistics_come_back():
+    then = a_state(a_file("f", statistics=(ColumnStatistics("time", "timestamp", 1, 2, 0),)))
+    (back,) = Rollback.between(a_state(), then).references
+    assert back.statistics
 
 
 def test_a_tree_that_is_another_comes_back_whole():

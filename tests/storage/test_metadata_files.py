@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import sleeper_nb as sl
+from sleeper_nb.errors import StorageError
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.statistics import ColumnStatistics
 from sleeper_nb.storage.filesystem import Storage
@@ -72,3 +75,22 @@ def test_a_file_of_an_earlier_build_reads_the_same(tmp_path: Path):
         write_page_checksum=True,
     )
     assert read_files(storage, "old.parquet").table == read_files(storage, "new.parquet").table
+
+
+@pytest.mark.parametrize("part", ["full_manifest_list", "partitions_path"])
+def test_the_metadata_of_another_version_is_refused(tmp_path: Path, part: str):
+    with sl.connect(tmp_path) as session:
+        table = session.create_table("t", sl.Schema({"k": "int"}), state_store="S3StateStore")
+        table.ingest([{"k": 1}])
+        early = table.create_savepoint("early")
+        table.maintenance.split(at=5)
+        table.ingest([{"k": 9}])
+        late = table.create_savepoint("late")
+        assert table.scan(version="savepoint.late").count() == 2
+    old, new = (Path(table._store.storage.root) / getattr(each, part) for each in (early, late))
+    shutil.copy(old, new)
+    with sl.connect(tmp_path) as session:
+        with pytest.raises(StorageError, match=f"{new.name} is damaged"):
+            session.table("t").scan(version="savepoint.late").to_arrow()
+        with pytest.raises(StorageError):
+            session.table("t").ingest([{"k": 3}])

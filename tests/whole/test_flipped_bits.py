@@ -148,16 +148,6 @@ def test_every_flip_of_a_versions_metadata_is_an_error_that_names_the_file(tmp_p
     assert deep_check(store) == []
 
 
-def test_metadata_too_large_for_every_read_is_looked_at_by_a_deep_check(
-    table: StateStore, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(metadata_files, "READ_WHOLE_BYTES", 0)
-    path = located(table, table.head().files_path)
-    for at in flips(path):
-        if at % 97 == 0:
-            assert ("metadata", "snapshot 2") in deep_check(table)
-
-
 def test_the_metadata_that_an_expired_checkpoint_left_is_looked_at(tmp_path: Path):
     store = a_store(tmp_path, kind=LOG)
     for key in "abc":
