@@ -52,7 +52,7 @@ Requests and bytes of one piece of work on a table in S3 with its catalog in Dyn
 clients; the state store and the number of files decide. A test counts again what is said of 10 files. `--dry-run`
 of `ingest`, `compact`, `sql` and changes of rows says about the same of the work at hand, where the warehouse is in S3.
 
-- An *ingest* loads 1,000 rows of one leaf, a *commit alone* publishes one file that is there already, a
+- An *ingest* loads 1,000 rows of one leaf, a *commit alone* adds one file that is there already, a
   *compaction* merges the 11 files of a leaf, a *change* updates one row by its key. A *query* reads the row of a key.
 - A *bulk load* sorts 10,000 rows of one leaf in 10 runs. *Unmerged*, each run is a file, and there is a *compaction*
   to come.

@@ -1,6 +1,6 @@
-"""Change rows in one commit: find them on the newest version, write, publish; again when somebody else was faster.
+"""Change rows in one commit: find them on the newest version, write, commit; again when somebody else was faster.
 
-A change is computed on one version. If others commit meanwhile, it may still be published, as `EditRows` says;
+A change is computed on one version. If others commit meanwhile, it may still be committed, as `EditRows` says;
 otherwise what was written is deleted, and the change is computed again on the newest version, a bounded number of
 times. Its source was read once before, so it does not change between attempts.
 """
@@ -336,7 +336,7 @@ class RowEditor:
     def _try(
         self, state: TableState, edits: EditList, message: str | None, author: str | None, job_id: str | None
     ) -> ChangeReport | None:
-        """Write and publish; return None when others were faster, and nothing is left."""
+        """Write and commit; return None when others were faster, and nothing is left."""
         writer = EditsWriter(self.store, state, self.settings)
         try:
             self.progress.update("writing")

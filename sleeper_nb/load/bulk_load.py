@@ -1,7 +1,7 @@
 """A bulk load: many rows are sorted with bounded memory, written to files of their leaves, and added in one commit.
 
 A writer writes the files: threads of this process, or tasks of Spark. What they share comes first: the shares of a
-task's memory, slices of rows, checks and progress; and the load itself, which publishes the files, deletes those that
+task's memory, slices of rows, checks and progress; and the load itself, which commits the files, deletes those that
 must not stay, and says what was loaded. The threads follow. Here no Spark is started, as on one machine its tasks would
 only cost time:
 
@@ -209,11 +209,11 @@ class BulkLoad:
                 self._references.append(reference)
                 yield reference
 
-    def run(self, publish: Callable[[], Made], progress: Progress, note: str = "") -> Made:
-        """Return what `publish` does with the references of `write`; say what was loaded, and delete what was not."""
+    def run(self, commit: Callable[[], Made], progress: Progress, note: str = "") -> Made:
+        """Return what `commit` does with the references of `write`; say what was loaded, and delete what was not."""
         store = self._store
         try:
-            made = publish()
+            made = commit()
         except OutcomeUnknown:
             raise  # the files may be in the table: they must stay
         except BaseException:
@@ -237,7 +237,7 @@ class BulkLoad:
 
         With `split`, a commit before it splits the only leaf.
         """
-        publish = partial(
+        commit = partial(
             write_and_commit,
             self._store,
             self.write,
@@ -247,9 +247,9 @@ class BulkLoad:
             judged=lambda: self.judged,
         )
         if split is None:
-            return self.run(publish, progress)
-        publish = partial(publish, tree=split.tree, prepare=lambda: split.commit(self._store, author))
-        return self.run(publish, progress, split.note)
+            return self.run(commit, progress)
+        commit = partial(commit, tree=split.tree, prepare=lambda: split.commit(self._store, author))
+        return self.run(commit, progress, split.note)
 
     @property
     def judged(self) -> JudgedRows:

@@ -264,7 +264,7 @@ def write_and_commit(
         made = store.commit(change, message=message, author=author, job_id=job_id, expectations=broken.text)
         return LoadReport.of(made).noted(*broken.notes)
 
-    return published(store, write(schema, tree or state.tree), add_files)
+    return committed(store, write(schema, tree or state.tree), add_files)
 
 
 def check_still_fits(schema: Schema, newest: Schema) -> None:
@@ -277,12 +277,12 @@ def check_still_fits(schema: Schema, newest: Schema) -> None:
         raise StateRuleBroken(f"the table was given {new[0]} while the rows were written", hint="run the ingest again")
 
 
-def published(
+def committed(
     store: StateStore,
     files: Iterable[FileReference],
-    publish: Callable[[tuple[FileReference, ...]], Made],
+    commit: Callable[[tuple[FileReference, ...]], Made],
 ) -> Made:
-    """Write files, by iterating over the references to them, and make them part of a table with `publish`.
+    """Write files, by iterating over the references to them, and make them part of a table with `commit`.
 
     After an error or interrupt the files that were written are deleted. Only a crash leaves files, which no
     snapshot references.
@@ -291,7 +291,7 @@ def published(
     try:
         for reference in files:
             references.append(reference)  # noqa: PERF402 - after an error, the files listed so far are deleted
-        return publish(tuple(references))
+        return commit(tuple(references))
     except OutcomeUnknown:
         logger.warning(
             "load into table %s: the outcome of the commit is unknown; its %d file references stay",

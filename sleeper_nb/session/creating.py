@@ -45,7 +45,7 @@ from sleeper_nb.load.data_columns import (
     named,
     odd_texts,
 )
-from sleeper_nb.load.ingest import IngestSettings, published, remember_files, write_rows
+from sleeper_nb.load.ingest import IngestSettings, committed, remember_files, write_rows
 from sleeper_nb.load.load_options import AS_IT_IS, LoadArguments, LoadOptions, Matching, valid_name
 from sleeper_nb.load.load_report import IngestPlan
 from sleeper_nb.load.row_checks import RowCheck, UniqueKeysOfLoad
@@ -169,11 +169,11 @@ class TableRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Where a table goes: its store and settings, checked, and how its first version is published."""
+    """Where a table goes: its store and settings, checked, and how its first version is committed."""
 
     store: StateStore
     settings: TableProperties
-    publish: Callable[[PartitionTree, tuple[FileReference, ...], str | None], Snapshot]
+    commit: Callable[[PartitionTree, tuple[FileReference, ...], str | None], Snapshot]
 
 
 def planned(tables: TableOpener, new: TableRequest, schema: Schema) -> tuple[TableProperties, PartitionTree]:
@@ -231,9 +231,7 @@ def _target(tables: TableOpener, new: TableRequest, schema: Schema, settings: Ta
     store = tables.store(table_id, settings, settings[STATE_STORE])
     content = settings.to_text()
 
-    def publish(
-        tree: PartitionTree, references: tuple[FileReference, ...], expectations: str | None = None
-    ) -> Snapshot:
+    def commit(tree: PartitionTree, references: tuple[FileReference, ...], expectations: str | None = None) -> Snapshot:
         components.property_files.add(table_id, content)
         try:
             made = store.create(
@@ -257,20 +255,18 @@ def _target(tables: TableOpener, new: TableRequest, schema: Schema, settings: Ta
         logger.info("created table %s (%s) in %s", new.name, table_id, store.name)
         return made
 
-    return _Target(store, settings, publish)
+    return _Target(store, settings, commit)
 
 
 def _replaced(tables: TableOpener, new: TableRequest, schema: Schema, settings: TableProperties) -> _Target:
-    """Return how a new version of an existing table, with another schema and other rows, is published.
+    """Return how a new version of an existing table, with another schema and other rows, is committed.
 
     The new rows may have been made of the table's own, so it must not have changed meanwhile: an ingest would be lost.
     """
     table = tables.named(new.name)
     components, base = tables.components, table.store.head().id
 
-    def publish(
-        tree: PartitionTree, references: tuple[FileReference, ...], expectations: str | None = None
-    ) -> Snapshot:
+    def commit(tree: PartitionTree, references: tuple[FileReference, ...], expectations: str | None = None) -> Snapshot:
         def replaced(state: TableState, schema_id: int, made: Schema) -> ReplaceTable:
             if state.snapshot_id != base:
                 raise StateRuleBroken(
@@ -284,7 +280,7 @@ def _replaced(tables: TableOpener, new: TableRequest, schema: Schema, settings: 
         logger.info("table %s: replaced in snapshot %d", new.name, snapshot.id)
         return snapshot
 
-    return _Target(table.store, settings, publish)
+    return _Target(table.store, settings, commit)
 
 
 def create_table(tables: TableOpener, request: TableRequest) -> tuple[HintParts, ...]:
@@ -305,7 +301,7 @@ def create_table(tables: TableOpener, request: TableRequest) -> tuple[HintParts,
             return (*(each.line for each in odd), *((note,) for note in (*notes, *left_out)))
     assert request.schema is not None  # noqa: S101 - checked above
     settings, new_tree = planned(tables, request, request.schema)
-    _target(tables, request, request.schema, settings).publish(tree or new_tree, (), None)
+    _target(tables, request, request.schema, settings).commit(tree or new_tree, (), None)
     return ()
 
 
@@ -508,7 +504,7 @@ class _Load:
         return SplitPointsEstimate.of(schema, sample, leaves)
 
     def run(self) -> tuple[StateStore, tuple[str, ...]]:
-        """Write the rows, and publish the table with them; after an error there is no table and no file.
+        """Write the rows, and commit the table with them; after an error there is no table and no file.
 
         Returns the table's store, and what to know of some of the files.
         """
@@ -528,7 +524,7 @@ class _Load:
             files = write_rows(
                 store.storage, rows, schema, tree, IngestSettings.of(target.settings), store.clock.new_id
             )
-            published(store, files, lambda references: self._publish(target, schema, tree, references, text))
+            committed(store, files, lambda references: self._commit(target, schema, tree, references, text))
             if read.all_notes:
                 progress.finish("; ".join(read.all_notes))
             return store, read.notes_of_some
@@ -540,17 +536,17 @@ class _Load:
             sample = self._sample(schema)
         tree = self._tree(schema, target.settings, sample)
         load.run(
-            lambda: published(
+            lambda: committed(
                 store,
                 load.write(schema, tree),
-                lambda references: self._publish(target, schema, tree, references, load.judged.text),
+                lambda references: self._commit(target, schema, tree, references, load.judged.text),
             ),
             self._tables.components.progress,
         )
         for note in filter(None, (*load.judged.notes, load.runs_note)):
             self._tables.components.progress.finish(note)
 
-    def _publish(
+    def _commit(
         self,
         target: _Target,
         schema: Schema,
@@ -563,7 +559,7 @@ class _Load:
         if schema.unique_keys and references:
             unique = UniqueKeysOfLoad(target.store.storage, clock, AddFiles(references))
             unique.check(initial_state(schema, tree, CommitPoint(0, clock.now())))
-        return target.publish(tree, references, expectations)
+        return target.commit(tree, references, expectations)
 
     def _checks_of(self, settings: TableProperties) -> Callable[[Schema], tuple[RowCheck, ...]]:
         return partial(self._tables.components.engines.load_checks, properties=settings)

@@ -1,11 +1,11 @@
-"""The contract of a state store, and the one commit loop: load, check the rules, publish conditionally, retry.
+"""The contract of a state store, and the one commit loop: load, check the rules, commit conditionally, retry.
 
 Why a commit is safe, in steps:
 
 1. The head is read from the catalog, and the state that it names from immutable metadata.
 2. The transaction's rules are checked against that state; a broken rule raises, and nothing has been written.
 3. New metadata is written under new names, which no reader knows yet.
-4. The catalog makes the new snapshot current if the head of step 1 still is. Only this step publishes.
+4. The catalog makes the new snapshot current if the head of step 1 still is. Only this step commits.
 5. When the condition fails, the metadata of step 3 is deleted and the commit starts again at step 1 after a random
    wait; after the last attempt it raises `ConflictError`. When the answer was lost, the commit's own id in the catalog
    tells whether it succeeded.
@@ -149,7 +149,7 @@ _TICK = timedelta(microseconds=1)
 
 
 class StateStore(ABC):
-    """The versions of one table's state; a published version never changes.
+    """The versions of one table's state; a committed version never changes.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ class StateStore(ABC):
         return None
 
     @abstractmethod
-    def publish(self, head: Snapshot, steps: Sequence[CommitStep]) -> tuple[Snapshot, ...] | None:
+    def commit_steps(self, head: Snapshot, steps: Sequence[CommitStep]) -> tuple[Snapshot, ...] | None:
         """Store the states of the steps and make the last current; return their snapshots, None if `head` no longer is.
 
         After a failure, everything that was written is deleted.
@@ -246,12 +246,12 @@ class StateStore(ABC):
         described = snapshot_of(state, None, point, self.clock.new_id(), self.name, *named)
         snapshot = metadata.on(described)
         entry = TableEntry(self.table_id, name, properties_checksum=properties_checksum)
-        publish = partial(self.publish_first, entry, snapshot, state)
-        self.settle(snapshot, publish, {*metadata.paths, schema_path})
+        commit = partial(self.commit_first, entry, snapshot, state)
+        self.settle(snapshot, commit, {*metadata.paths, schema_path})
         logger.info("table %s (%s): created in %s", self.table_id, name, self.name)
         return snapshot
 
-    def publish_first(self, entry: TableEntry, snapshot: Snapshot, state: TableState) -> None:  # noqa: ARG002 - used by subclasses
+    def commit_first(self, entry: TableEntry, snapshot: Snapshot, state: TableState) -> None:  # noqa: ARG002 - used by subclasses
         """Add the table to the catalog; its first snapshot has Parquet metadata already."""
         self.catalog.create_table(entry, snapshot)
 
@@ -337,11 +337,11 @@ class StateStore(ABC):
         expectations: str | None = None,
         announce: Announce | None = None,
     ) -> Snapshot:
-        """Publish a change as the next snapshot.
+        """Commit a change as the next snapshot.
 
         `JobDone` when the job has made a snapshot before; nothing was changed. `StateRuleBroken` when the newest state
         does not allow the change; nothing was changed. `ConflictError` when every attempt lost against another writer.
-        `StorageError` when the disk or the catalog failed; nothing was published. `OutcomeUnknown` when the catalog
+        `StorageError` when the disk or the catalog failed; nothing was committed. `OutcomeUnknown` when the catalog
         failed and does not answer whether the commit succeeded.
 
         Parameters
@@ -416,7 +416,7 @@ class StateStore(ABC):
                 break
         if not steps:
             return True
-        snapshots = writer.publish(head, steps)
+        snapshots = writer.commit_steps(head, steps)
         if snapshots is None:
             return False
         self.history.states.put(state.snapshot_id, state)
@@ -428,10 +428,10 @@ class StateStore(ABC):
             waiting.succeed(snapshot)
         return True
 
-    def settle(self, snapshot: Snapshot, publish: Callable[[], bool | None], written: set[str]) -> bool:
-        """Return whether `publish` committed the snapshot; if not, delete what was written for it."""
+    def settle(self, snapshot: Snapshot, commit: Callable[[], bool | None], written: set[str]) -> bool:
+        """Return whether `commit` made the snapshot current; if not, delete what was written for it."""
         try:
-            won = publish() is not False
+            won = commit() is not False
         except BaseException as error:
             # The answer was lost, by a failure or an interrupt; the commit's own id in the catalog tells the outcome.
             try:

@@ -49,7 +49,7 @@ class S3StateStore(StateStore):
 
     name: ClassVar[str] = "S3StateStore"
 
-    def publish(self, head: Snapshot, steps: Sequence[CommitStep]) -> tuple[Snapshot, ...] | None:
+    def commit_steps(self, head: Snapshot, steps: Sequence[CommitStep]) -> tuple[Snapshot, ...] | None:
         (step,) = steps
         at = Metadata.of(head)
         metadata = self.history.write(step.after, step.before, at)
@@ -90,13 +90,13 @@ class TransactionLogStateStore(StateStore):
     _checkpoint = 0
     """The newest snapshot that is known to be a checkpoint."""
 
-    def publish(self, head: Snapshot, steps: Sequence[CommitStep]) -> tuple[Snapshot, ...] | None:
+    def commit_steps(self, head: Snapshot, steps: Sequence[CommitStep]) -> tuple[Snapshot, ...] | None:
         from sleeper_nb.model.transactions import to_entry  # reading a table needs no transaction
 
         entries = [to_entry(step.transaction, step.snapshot.id, step.snapshot.time) for step in steps]
         if max(map(len, entries)) > self.catalog.limits.entry_bytes:
             logger.info("table %s: the change is too large for the log; writing full metadata", self.table_id)
-            return self._publish_in_full(head, steps)
+            return self._commit_in_full(head, steps)
         new = tuple(step.snapshot for step in steps)
         commit = partial(self.catalog.commit, self.table_id, head, *new, log=entries, properties=steps[-1].properties)
         if not self.settle(new[-1], commit, set()):
@@ -108,8 +108,8 @@ class TransactionLogStateStore(StateStore):
         """Write the log since the last checkpoint, for any number of files; full metadata if that log is long."""
         return self.history.logged(snapshot) or super().write_for_savepoint(snapshot)
 
-    def _publish_in_full(self, head: Snapshot, steps: Sequence[CommitStep]) -> tuple[Snapshot, ...] | None:
-        """Publish changes that are too large for the log, each with full metadata instead."""
+    def _commit_in_full(self, head: Snapshot, steps: Sequence[CommitStep]) -> tuple[Snapshot, ...] | None:
+        """Commit changes that are too large for the log, each with full metadata instead."""
         new: list[Snapshot] = []
         written: set[str] = set()
         try:

@@ -109,7 +109,7 @@ def _save_snapshot(
         processing=snapshot.processing,
     )
     try:
-        _publish(store, savepoint)
+        _add(store, savepoint)
     except ConflictError:
         # The snapshot from which the savepoint's log starts has expired in the meantime; the saved one has not.
         logger.warning(
@@ -118,7 +118,7 @@ def _save_snapshot(
             savepoint.id,
         )
         savepoint = _with_full_metadata(savepoint, Metadata.kept(store.materialised(snapshot)))
-        _publish(store, savepoint)
+        _add(store, savepoint)
     return savepoint
 
 
@@ -141,7 +141,7 @@ def _save_again(
             author=author,
             periodic=periodic,
         )
-        _publish(store, second, kept_by=first.id)
+        _add(store, second, kept_by=first.id)
     except NotFound:
         # The first savepoint was deleted in the meantime. After any other error the row may exist: the files stay.
         store.history.discard(metadata.paths)
@@ -161,7 +161,7 @@ def _with_full_metadata(savepoint: Savepoint, metadata: Metadata, **changes: Any
     )
 
 
-def _publish(store: StateStore, savepoint: Savepoint, kept_by: int | None = None) -> None:
+def _add(store: StateStore, savepoint: Savepoint, kept_by: int | None = None) -> None:
     """Write the savepoint's file, then its row; when the row was not added, delete the file again.
 
     `kept_by` is the id of the savepoint that must still keep the version; for None, its snapshot must be retained.

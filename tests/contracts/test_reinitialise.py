@@ -207,13 +207,13 @@ def test_rows_of_the_schema_before_are_not_added_behind_it(store: StateStore):
 
 def test_a_lost_race_is_done_again_on_the_newer_state(store: StateStore):
     ingest(store, rows_of("a"))
-    publish, raced = store.publish, []
+    commit, raced = store.commit_steps, []
 
     def overtaken(head: Any, steps: Any) -> Any:
         if not raced:
             raced.append(ingest(reopened(store), rows_of("b")))
-        return publish(head, steps)
+        return commit(head, steps)
 
-    store.publish = overtaken  # type: ignore[method-assign]
+    store.commit_steps = overtaken  # type: ignore[method-assign]
     clear(store, Fresh(points=("m",)))
     assert (store.head().id, reopened(store).load().files.active.num_rows) == (4, 0)

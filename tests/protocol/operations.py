@@ -76,7 +76,7 @@ class Process:
         self.serial += 1
         return f"{kind}.{self.name}{self.serial}"
 
-    # state_store/state_store_base.py, history.py: read and publish versions.
+    # state_store/state_store_base.py, history.py: read and commit versions.
 
     def load(self, row: Row) -> Steps:
         """Read the state of a snapshot, from its files, from the log or from items; each store remembers its own."""
@@ -152,12 +152,12 @@ class Process:
                 raise Refused("done before")
             content, store = yield from change(row, state, row.id + 1)
             new = Row(row.id + 1, self.path(f"commit-{row.id + 1}"), store, None)
-            if (yield from self.publish(row, state, new, content, job)):
+            if (yield from self.commit_steps(row, state, new, content, job)):
                 self.known[self.kind][new.id] = content
                 return new.commit
         raise Refused("others were first")
 
-    def publish(self, head: Row, state: Content, new: Row, content: Content, job: str | None) -> Steps:
+    def commit_steps(self, head: Row, state: Content, new: Row, content: Content, job: str | None) -> Steps:
         written: tuple[str, ...] = ()
         if new.store == FULL:
             metadata = yield from self.write(content, new.id, state if head.metadata else None, head.metadata)

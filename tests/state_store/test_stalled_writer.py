@@ -72,7 +72,7 @@ def names(store: StateStore, version: object = None) -> set[str]:
 
 
 def stall(store: StateStore, change: Transaction) -> Callable[[], object]:
-    """Return the request that would have published a change, had its writer not fallen asleep."""
+    """Return the request that would have committed a change, had its writer not fallen asleep."""
     fault = Fault("stalls", 1, rival=lambda: None, only="commit")
     sleeper = reopened(store, Faulty(store.catalog, fault, no_disk), FaultyStorage(store.storage, fault))
     with contextlib.suppress(DeadError):

@@ -791,13 +791,13 @@ class TestReplacing:
         table = session.create_table("t", [{"a": 1}], row_keys=["a"], state_store=kind)
         from sleeper_nb.session import creating
 
-        def meanwhile(store, files, publish):
+        def meanwhile(store, files, commit):
             made = list(files)
             table.ingest([{"a": 2}])
-            return published(store, made, publish)
+            return committed(store, made, commit)
 
-        published = creating.published
-        monkeypatch.setattr(creating, "published", meanwhile)
+        committed = creating.committed
+        monkeypatch.setattr(creating, "committed", meanwhile)
         with pytest.raises(sl.StateRuleBroken, match="was changed while its new version was made"):
             session.create_table("t", [{"a": 10}], row_keys=["a"], or_replace=True)
         monkeypatch.undo()

@@ -6,7 +6,7 @@ commit has won. Why a reader never sees a part of a staged change:
 
 1. An item whose key begins with `!` names the coming commit, and the references that it will move or forget.
 2. The new items are written, each marked `staged` with the commit's id. Readers skip them.
-3. The commit's own transaction sets `won` on the item of step 1. That publishes all staged items at once.
+3. The commit's own transaction sets `won` on the item of step 1. From then on all staged items count, at once.
 4. The marks are removed, the moved and forgotten references are deleted, and finally the item of step 1. A crash before
    the end leaves marks of a commit that won: readers treat the marked items as live, ignore the forgotten references,
    and if a reference exists in both tables, use the one that is ready for garbage collection.
@@ -197,7 +197,7 @@ class Staging:
         self._most = min(catalog.max_items, MOST_AT_ONCE)
 
     def stage(self, change: ItemWrites, commit_id: str, number: int) -> Item | None:
-        """Write a change in advance; return the part of the commit's transaction that publishes it.
+        """Write a change in advance; return the part of the commit's transaction that makes it count.
 
         Returns None when the commit has lost: a reference already exists, or `sweep` has stopped it.
         """

@@ -202,8 +202,8 @@ class DynamoDBStateStore(StateStore):
         """How many files a job may merge: each input takes two items of the transaction, and the output one."""
         return (self._shared.max_items - CATALOG_ITEMS - 1) // 2
 
-    def publish_first(self, entry: TableEntry, snapshot: Snapshot, state: TableState) -> None:
-        """Write the partitions and the references, and only then publish the table."""
+    def commit_first(self, entry: TableEntry, snapshot: Snapshot, state: TableState) -> None:
+        """Write the partitions and the references, and only then add the table."""
         self._make()
         tables, commit_id = self._tables, snapshot.commit_id
         items = {
@@ -220,7 +220,7 @@ class DynamoDBStateStore(StateStore):
         self._shared.create_table(entry, snapshot)
         self._staged.pop(snapshot.commit_id, None)
 
-    def publish(self, head: Snapshot, steps: Sequence[CommitStep]) -> tuple[Snapshot, ...] | None:
+    def commit_steps(self, head: Snapshot, steps: Sequence[CommitStep]) -> tuple[Snapshot, ...] | None:
         (step,) = steps
         new = step.snapshot
         moves_here = head.state_store != self.name
@@ -262,7 +262,7 @@ class DynamoDBStateStore(StateStore):
         return self._shared.commit(self.table_id, head, new, properties=properties, also=also)
 
     def discard(self, snapshot: Snapshot, written: set[str]) -> None:
-        """Delete what was written for a snapshot that was not published.
+        """Delete what was written for a snapshot that was not committed.
 
         A failure leaves staged items, which no reader sees, to `sweep`.
         """
@@ -293,7 +293,7 @@ class DynamoDBStateStore(StateStore):
         )
 
     def sweep(self) -> int:
-        """Remove the items staged by crashed writers, and finish what they published; return how many were removed.
+        """Remove the items staged by crashed writers, and finish what they committed; return how many were removed.
 
         Safe at any time: a writer in progress loses its attempt and stages its change again.
         """
