@@ -76,53 +76,18 @@ _NAMES_AND_TEXTS = re.compile(
 """What has no words of SQL, one after the other: texts, names in each kind of quotes, and comments."""
 
 
-def guard(connection: sqlite3.Connection) -> Interruptions:
-    """Keep SQLite from running what a file brings, and let an interrupt end any statement, as the result says."""
-    interruptions = Interruptions(connection)
+def guard(connection: sqlite3.Connection) -> None:
+    """Keep SQLite from running what a file brings, and let Ctrl-C end any statement."""
+    connection.set_progress_handler(lambda: 0, _STEPS)  # Python runs handlers of signals where it enters a function
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     if sys.version_info >= (3, 12):
         connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE)
         for what in (sqlite3.SQLITE_DBCONFIG_ENABLE_TRIGGER, sqlite3.SQLITE_DBCONFIG_ENABLE_VIEW):
             connection.setconfig(what, False)  # noqa: FBT003 - it has no name
-    return interruptions
-
-
-class Interruptions:
-    """Lets the handlers of signals run during statements, and keeps what they raise, which SQLite would only drop."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection, self._raised = connection, list[BaseException]()
-        self._look_again()
-
-    def taken(self) -> BaseException:
-        """Return what a handler raised and so ended a statement; the next statement can be ended too."""
-        self._look_again()
-        return self._raised.pop() if self._raised else KeyboardInterrupt()
-
-    def _look_again(self) -> None:
-        looking = _looking(self._raised)
-        next(looking)
-        self._connection.set_progress_handler(looking.__next__, _STEPS)
-
-
-def _looking(raised: list[BaseException]) -> Iterator[int]:
-    """Yield that the statement goes on; keep what a handler of a signal raises, and end the statement.
-
-    Python runs handlers where it enters code. In a function that is before any ``try``; in a generator, at `yield`.
-    """
-    try:
-        while True:
-            yield 0
-    except GeneratorExit:
-        raise
-    except BaseException as error:
-        raised.append(error)
-        raise
 
 
 def is_interrupted(error: Exception) -> bool:
-    """Return whether an error of SQLite says that a handler of a signal ended the statement."""
     return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
 
 
@@ -206,7 +171,7 @@ class SqliteFile:
 
     def _prepare(self) -> None:
         with self._errors():
-            self._interruptions = guard(self._connection)
+            guard(self._connection)
             version = self._connection.execute("PRAGMA user_version").fetchone()[0]
             if version > self._format_version:
                 raise StorageError(
@@ -243,7 +208,7 @@ class SqliteFile:
                 raise CatalogDamaged(f"{self.name} is damaged: {error}", hint=_DAMAGED) from error
             except sqlite3.Error as error:
                 if is_interrupted(error):
-                    raise self._interruptions.taken() from None  # as between two steps of Python
+                    raise KeyboardInterrupt from None
                 if self._closed:
                     raise SessionClosed.of(f"the catalog {self._path}") from error
                 self._check_there()
@@ -490,14 +455,11 @@ class NamesInFile:
         try:
             address = f"{self.path.absolute().as_uri()}?{'mode=ro' if self._has_log() else 'immutable=1'}"
             with closing(sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS)) as connection:
-                interruptions = guard(connection)
-                try:
-                    if unexpected(connection) is not None:  # of another program's file: opening it raises
-                        return []
-                    return connection.execute(select, {"table": table} if table else ()).fetchall()
-                except sqlite3.Error as error:
-                    if is_interrupted(error):
-                        raise interruptions.taken() from None
-                    raise
-        except (sqlite3.Error, OSError, UnicodeDecodeError):
+                guard(connection)
+                if unexpected(connection) is not None:  # of another program's file: opening it raises
+                    return []
+                return connection.execute(select, {"table": table} if table else ()).fetchall()
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+            if is_interrupted(error):
+                raise KeyboardInterrupt from None
             return []
