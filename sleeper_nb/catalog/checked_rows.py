@@ -1,7 +1,7 @@
-"""Rows of a catalog with checksums, which are verified when a row is read: a changed row is an error.
+"""Rows of a catalog: the fields of values, and checksums, which are verified when a row is read.
 
-A checksum covers the snapshot or savepoint and the table's id, not the row's bytes, so it is the same in every catalog.
-Rows that an earlier release wrote have none; only their types are checked.
+A changed row is an error. A checksum covers the snapshot or savepoint and the table's id, not the row's bytes, so it is
+the same in every catalog. Rows that an earlier release wrote have none; only their types are checked.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import contextlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from operator import attrgetter, itemgetter
-from typing import Any
+from datetime import datetime
+from operator import itemgetter
+from typing import Any, TypeVar
 
 from sleeper_nb.errors import CatalogDamaged, InvalidInput
 from sleeper_nb.model.checksums import checksum_of
@@ -22,8 +23,24 @@ _RESTORE = "restore the catalog from a copy; check lists the damaged rows; versi
 _CHANGED = "it was changed after it was written (its checksum differs)"
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 _FIELDS = {field.name: str(field.type) for field in fields(Snapshot)}
-_VALUES, _ROW = attrgetter(*_FIELDS), itemgetter(*_FIELDS)
-_TIME = list(_FIELDS).index("time")
+_ROW = itemgetter(*_FIELDS)
+
+T = TypeVar("T")
+
+
+def row_of(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass as a catalog keeps them: times in microseconds since 1970."""
+    cells = ((field.name, getattr(value, field.name)) for field in fields(value))
+    return {name: to_micros(cell) if isinstance(cell, datetime) else cell for name, cell in cells}
+
+
+def value_of(kind: type[T], row: Mapping[str, Any]) -> T:
+    """Return the value of which `row_of` made a row; a field that the row lacks is None."""
+    cells: dict[str, Any] = {}
+    for field in fields(kind):  # type: ignore[arg-type]
+        cell, is_time = row.get(field.name), str(field.type).startswith("datetime")
+        cells[field.name] = from_micros(cell) if is_time and cell is not None else cell
+    return kind(**cells)
 
 
 def snapshot_checksum(table_id: str, snapshot: Snapshot) -> str:
@@ -31,9 +48,7 @@ def snapshot_checksum(table_id: str, snapshot: Snapshot) -> str:
 
     Trailing fields that are None are left out, so a field that a later release adds does not change it.
     """
-    values = list(_VALUES(snapshot))
-    values[_TIME] = to_micros(snapshot.time)
-    return _checksum(table_id, values)
+    return _checksum(table_id, [*row_of(snapshot).values()])
 
 
 def _checksum(table_id: str, values: list[Any]) -> str:

@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from datetime import datetime
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +38,11 @@ from sleeper_nb.catalog.checked_rows import (
     CatalogRows,
     SavepointRow,
     SnapshotRow,
+    row_of,
     savepoint_checksum,
     savepoint_columns,
     snapshot_checksum,
+    value_of,
 )
 from sleeper_nb.catalog.sqlite_file import CommitLocks, SqliteFile
 from sleeper_nb.clock import Clock
@@ -49,7 +50,7 @@ from sleeper_nb.errors import CHECK, CatalogDamaged
 from sleeper_nb.last_used import LastUsed
 from sleeper_nb.model.jobs import Job, Lease, ServiceLease
 from sleeper_nb.model.savepoints import Savepoint
-from sleeper_nb.model.snapshots import Snapshot, all_to_micros, from_micros, to_micros
+from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 
 logger = logging.getLogger(__name__)
 
@@ -151,7 +152,6 @@ def _to_entry(row: tuple[Any, ...]) -> TableEntry:
 # Snapshots.
 
 _SNAPSHOT = tuple(field.name for field in fields(Snapshot))
-_SNAPSHOT_VALUES, _TIME = attrgetter(*_SNAPSHOT), _SNAPSHOT.index("time")
 _COLUMNS = ", ".join(f'"{name}"' for name in (*_SNAPSHOT, "checksum"))
 _SELECT_SNAPSHOT = f"SELECT {_COLUMNS} FROM snapshots WHERE table_id = ?"  # noqa: S608 - our own column names
 _RETAINED = " AND NOT expired"
@@ -175,9 +175,7 @@ SELECT coalesce(max(id), 0) FROM snapshots WHERE table_id = :table AND files_pat
 
 
 def _from_snapshot(table_id: str, snapshot: Snapshot) -> tuple[Any, ...]:
-    values = list(_SNAPSHOT_VALUES(snapshot))
-    values[_TIME] = to_micros(snapshot.time)
-    return (table_id, *values, snapshot_checksum(table_id, snapshot))
+    return (table_id, *row_of(snapshot).values(), snapshot_checksum(table_id, snapshot))
 
 
 def _to_snapshot_row(table_id: str, catalog: str, row: Sequence[Any]) -> SnapshotRow:
@@ -273,15 +271,8 @@ SELECT EXISTS (SELECT 1 FROM snapshots WHERE table_id = :table AND id = :id AND 
 _INSERT_LEASE = f"INSERT INTO leases (table_id, {', '.join(_LEASE)}) VALUES (?{', ?' * len(_LEASE)})"  # noqa: S608
 
 
-def _from_lease(table_id: str, lease: Lease) -> tuple[Any, ...]:
-    values = (getattr(lease, name) for name in _LEASE)
-    return (table_id, *(to_micros(value) if isinstance(value, datetime) else value for value in values))
-
-
 def _to_lease(row: tuple[Any, ...]) -> Lease:
-    values = dict(zip(_LEASE, row, strict=True))
-    times = {name: from_micros(values[name]) for name in ("since", "until")}
-    return Lease(**{**values, **times})
+    return value_of(Lease, dict(zip(_LEASE, row, strict=True)))
 
 
 # Leases of services.
@@ -295,20 +286,13 @@ WHERE services.owner = ? OR services.until <= ?
 """  # noqa: S608 - our own names
 
 
-def _from_service(lease: ServiceLease) -> tuple[Any, ...]:
-    return lease.service, lease.owner, lease.holder, to_micros(lease.since), to_micros(lease.until)
-
-
 def _to_service(row: tuple[Any, ...]) -> ServiceLease:
-    service, owner, holder, since, until = row
-    return ServiceLease(service, owner, holder, from_micros(since), from_micros(until))
+    return value_of(ServiceLease, dict(zip(_SERVICE, row, strict=True)))
 
 
 # Claims of compaction jobs on files, records of runs of jobs of every kind, and the ids of jobs.
 
 _JOB = tuple(field.name for field in fields(Job))
-_JOB_VALUES = attrgetter(*_JOB)
-_TIMES = ("created", "started", "finished")
 _SELECT_JOBS = f"SELECT {', '.join(_JOB)} FROM jobs WHERE table_id = ? ORDER BY created DESC, id DESC LIMIT ?"  # noqa: S608
 _PUT_JOB = f"INSERT OR REPLACE INTO jobs (table_id, {', '.join(_JOB)}) VALUES (?{', ?' * len(_JOB)})"  # noqa: S608
 _SELECT_CLAIMS = """
@@ -328,14 +312,11 @@ def _to_claim(row: tuple[Any, ...]) -> FileClaim:
 
 def _to_job(row: tuple[Any, ...]) -> Job:
     values = dict(zip(_JOB, row, strict=True))
-    times = {name: from_micros(values[name]) for name in _TIMES if values[name] is not None}
-    return Job(**{**values, **times, "partition_ids": tuple(json.loads(values["partition_ids"]))})
+    return value_of(Job, {**values, "partition_ids": tuple(json.loads(values["partition_ids"]))})
 
 
 def _from_job(table_id: str, job: Job) -> tuple[Any, ...]:
-    values = dict(zip(_JOB, _JOB_VALUES(job), strict=True))
-    times = dict(zip(_TIMES, all_to_micros(job.created, job.started, job.finished), strict=True))
-    return (table_id, *{**values, **times, "partition_ids": json.dumps(job.partition_ids)}.values())
+    return (table_id, *{**row_of(job), "partition_ids": json.dumps(job.partition_ids)}.values())
 
 
 def _job_ids(table_id: str, new: Iterable[Snapshot]) -> list[tuple[str, str, int]]:
@@ -619,7 +600,7 @@ class SqliteCatalog(Catalog):
             (kept,) = run.execute(_IS_KEPT, {"table": table_id, "id": lease.snapshot_id}).fetchone()
             if not kept:
                 raise snapshot_not_kept(lease.snapshot_id)
-            run.execute(_INSERT_LEASE, _from_lease(table_id, lease))
+            run.execute(_INSERT_LEASE, (table_id, *row_of(lease).values()))
         logger.debug("table %s: lease %s on snapshot %d", table_id, lease.id, lease.snapshot_id)
 
     def leases(self, table_id: str) -> tuple[Lease, ...]:
@@ -689,7 +670,7 @@ class SqliteCatalog(Catalog):
 
     def take_service(self, lease: ServiceLease, now: datetime) -> ServiceLease:
         with self._file.transaction() as run:
-            run.execute(_TAKE_SERVICE, (*_from_service(lease), lease.owner, to_micros(now)))
+            run.execute(_TAKE_SERVICE, (*row_of(lease).values(), lease.owner, to_micros(now)))
             row = run.execute(_SELECT_SERVICE, (lease.service,)).fetchone()
         return _to_service(row)
 

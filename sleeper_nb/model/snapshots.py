@@ -20,10 +20,6 @@ def to_micros(moment: datetime) -> int:
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
-def all_to_micros(*moments: datetime | None) -> list[int | None]:
-    return [None if moment is None else to_micros(moment) for moment in moments]
-
-
 def from_micros(micros: int) -> datetime:
     return EPOCH + timedelta(microseconds=micros)
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sleeper_nb.catalog.checked_rows import SavepointRow, SnapshotRow, snapshot_checksum
-from sleeper_nb.model.snapshots import Snapshot, to_micros
+from sleeper_nb.catalog.checked_rows import SavepointRow, SnapshotRow, row_of, snapshot_checksum
+from sleeper_nb.model.snapshots import Snapshot
 
 Item = dict[str, Any]
 
@@ -138,15 +138,11 @@ def snapshot_item(table_id: str, snapshot: Snapshot, first: int) -> Item:
 
     Parameters
     ----------
-    snapshot
-        The snapshot; its time is stored in microseconds since 1970.
     first
         The id of the first snapshot in the same commit.
     """
-    values = {field.name: getattr(snapshot, field.name) for field in fields(snapshot)}
     return {
-        **values,
-        "time": to_micros(snapshot.time),
+        **row_of(snapshot),
         "first": first,
         "item": numbered(SNAPSHOT, snapshot.id),
         "checksum": snapshot_checksum(table_id, snapshot),

@@ -20,12 +20,12 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import fields
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from sleeper_nb.catalog.catalog_base import FileClaim
+from sleeper_nb.catalog.checked_rows import row_of, value_of
 from sleeper_nb.catalog.dynamodb.client import Rows
 from sleeper_nb.catalog.dynamodb.items import CLAIMS, JOB, JOB_ID, RUN, Item
 from sleeper_nb.clock import Retry
@@ -177,14 +177,11 @@ def _chunks(claim: FileClaim) -> list[list[str]]:
 
 # Records of runs, in the order of their creation, and the ids of jobs, which make one snapshot each.
 
-_TIMES = ("created", "started", "finished")
 PAGE = 1000
 
 
 def job_record(rows: Rows, job: Job) -> Item:
-    values: dict[str, Any] = {field.name: getattr(job, field.name) for field in fields(job)}
-    times = {name: None if values[name] is None else to_micros(values[name]) for name in _TIMES}
-    return rows.put(f"{_record_key(job.created)}#{job.id}", {**values, **times})
+    return rows.put(f"{_record_key(job.created)}#{job.id}", row_of(job))
 
 
 def newest_jobs(rows: Rows, limit: int) -> tuple[Job, ...]:
@@ -213,9 +210,7 @@ def _record_key(moment: datetime) -> str:
 
 
 def _to_job(item: Item) -> Job:
-    values: dict[str, Any] = {field.name: item.get(field.name) for field in fields(Job)}
-    times = {name: None if values[name] is None else from_micros(values[name]) for name in _TIMES}
-    return Job(**{**values, **times, "partition_ids": tuple(values["partition_ids"])})
+    return value_of(Job, {**item, "partition_ids": tuple(item["partition_ids"])})
 
 
 # Leases of services: one item for each, in the index of the instance.
@@ -225,12 +220,7 @@ def take_service(rows: Rows, lease: ServiceLease, now: datetime) -> ServiceLease
     """Take or renew the lease of a service, unless another owner's has not ended; return the one that is held."""
     change = "SET #owner = :owner, #holder = :holder, #since = :since, #until = :until"
     condition = f"attribute_not_exists(#{rows.table.range}) OR #owner = :owner OR #until <= :now"
-    values: dict[str, Any] = {
-        "owner": lease.owner,
-        "holder": lease.holder,
-        "since": to_micros(lease.since),
-        "until": to_micros(lease.until),
-    }
+    values = {name: cell for name, cell in row_of(lease).items() if name != "service"}
     lost = rows.db.transact([rows.update(lease.service, change, condition, now=to_micros(now), **values)])
     if lost is None:
         return lease
@@ -238,5 +228,4 @@ def take_service(rows: Rows, lease: ServiceLease, now: datetime) -> ServiceLease
 
 
 def to_service(name: str, item: Item) -> ServiceLease:
-    since, until = from_micros(item["since"]), from_micros(item["until"])
-    return ServiceLease(name, item["owner"], item["holder"], since, until)
+    return value_of(ServiceLease, {**item, "service": name})

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import fields
 from datetime import datetime
 
 from sleeper_nb.catalog.catalog_base import (
@@ -32,7 +31,7 @@ from sleeper_nb.catalog.catalog_base import (
     snapshot_not_kept,
     snapshot_not_saved,
 )
-from sleeper_nb.catalog.checked_rows import SavepointRow, savepoint_checksum
+from sleeper_nb.catalog.checked_rows import SavepointRow, row_of, savepoint_checksum, value_of
 from sleeper_nb.catalog.dynamodb.client import Rows
 from sleeper_nb.catalog.dynamodb.items import (
     DELETED,
@@ -53,7 +52,7 @@ from sleeper_nb.clock import Retry
 from sleeper_nb.errors import AlreadyExists, ConflictError
 from sleeper_nb.model.jobs import Lease
 from sleeper_nb.model.savepoints import Savepoint
-from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
+from sleeper_nb.model.snapshots import Snapshot, to_micros
 
 logger = logging.getLogger(__name__)
 
@@ -191,9 +190,7 @@ def reserved_savepoint_ids(rows: Rows) -> range:
 
 def add_lease(rows: Rows, lease: Lease) -> None:
     """Add a lease if its version is kept."""
-    values = {field.name: getattr(lease, field.name) for field in fields(lease)}
-    times = {"since": to_micros(lease.since), "until": to_micros(lease.until)}
-    rows.write_each({LEASE + lease.id: {**values, **times}})
+    rows.write_each({LEASE + lease.id: row_of(lease)})
     if not _is_kept(rows, lease):
         logger.info("table %s: lease %s is for snapshot %d, which has expired", rows.owner, lease.id, lease.snapshot_id)
         rows.write_each({}, [LEASE + lease.id])
@@ -238,8 +235,7 @@ def release_lease(rows: Rows, lease: Lease) -> bool:
 
 
 def _to_lease(item: Item) -> Lease:
-    values: Item = {field.name: item.get(field.name) for field in fields(Lease)}
-    return Lease(**{**values, "since": from_micros(item["since"]), "until": from_micros(item["until"])})
+    return value_of(Lease, item)
 
 
 # Removal of expired snapshots and deleted savepoints.
