@@ -90,8 +90,7 @@ def test_many_may_make_the_dynamodb_tables_at_once(opened: Opener):
 
 
 def test_a_newer_format_is_refused(opened: Opener, catalog: DynamoDBCatalog):
-    newer = items.put(catalog._index_table, {"kind": "format", "key": "catalog", "version": 99})
-    catalog.db.transact([newer])
+    catalog.db.transact([catalog._index("format").put("catalog", {"version": 99})])
     with pytest.raises(StorageError, match="format 99"):
         opened().tables()
 
@@ -122,13 +121,13 @@ def test_fewer_items_can_be_allowed(opened: Opener):
 
 
 def test_a_commit_carries_other_parts_of_its_transaction(catalog: DynamoDBCatalog):
-    own = {"table_id": "t", "item": "other"}
-    first = items.put(catalog._items_table, {**own, "n": 1}, "attribute_not_exists(#item)")
+    rows = catalog.rows("t")
+    first = rows.put("other", {"n": 1}, new=True)
     assert catalog.commit("t", snapshot(1), snapshot(2), also=[first])
     assert not catalog.commit("t", snapshot(2), snapshot(3), also=[first])
-    assert not catalog.commit("t", snapshot(1), snapshot(3), also=[items.delete(catalog._items_table, own)])
+    assert not catalog.commit("t", snapshot(1), snapshot(3), also=[rows.delete("other")])
     assert catalog.current("t") == snapshot(2)
-    assert catalog.db.get(catalog._items_table, own) == {**own, "n": 1}
+    assert rows.get("other") == {"table_id": "t", "item": "other", "n": 1}
 
 
 def test_history_is_read_page_by_page(catalog: DynamoDBCatalog):

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
-from sleeper_nb.catalog.dynamodb import items
-from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable, decode_item, encode_item, expression_parts
+from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable, action, decode_item, encode_item, expression_parts
 from sleeper_nb.clock import Clock, Retry
 from sleeper_nb.errors import AccessDenied, Action, NetworkError, SessionClosed, StorageError
 from sleeper_nb.storage.aws import AwsTarget, Judgement, Network, in_short
@@ -464,18 +463,26 @@ class Rows:
         }
         return self.db.query(self.table, **{name: part for name, part in request.items() if part is not None})
 
-    def put(self, item: str, values: Mapping[str, Any], *, new: bool = False) -> Item:
-        condition = f"attribute_not_exists(#{self.table.range})" if new else None
-        return items.put(self.table, {**values, **self.key(item)}, condition)
+    def put(
+        self, item: str, row: Mapping[str, Any], condition: str | None = None, *, new: bool = False, **values: Any
+    ) -> Item:
+        body = {"TableName": self.table.name, "Item": encode_item({**row, **self.key(item)})}
+        return action("Put", body, f"attribute_not_exists(#{self.table.range})" if new else condition, values)
 
     def update(self, item: str, change: str, condition: str | None = None, **values: Any) -> Item:
-        return items.update(self.table, self.key(item), change, condition, **values)
+        return action("Update", {**self._keyed(item), "UpdateExpression": change}, condition, values)
 
     def delete(self, item: str, condition: str | None = None, **values: Any) -> Item:
-        return items.delete(self.table, self.key(item), condition, **values)
+        return action("Delete", self._keyed(item), condition, values)
+
+    def check(self, item: str, condition: str) -> Item:
+        return action("ConditionCheck", self._keyed(item), condition, {})
 
     def absent(self, item: str) -> Item:
-        return items.check(self.table, self.key(item), f"attribute_not_exists(#{self.table.range})")
+        return self.check(item, f"attribute_not_exists(#{self.table.range})")
+
+    def _keyed(self, item: str) -> Item:
+        return {"TableName": self.table.name, "Key": encode_item(self.key(item))}
 
     def write_each(self, puts: Mapping[str, Mapping[str, Any]], deletes: Iterable[str] = ()) -> None:
         """Write items, then delete others, each by itself and without conditions."""

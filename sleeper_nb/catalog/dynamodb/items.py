@@ -110,27 +110,11 @@ def expression_parts(*expressions: str | None, values: Mapping[str, Any]) -> dic
     return {name: part for name, part in parts.items() if part}
 
 
-def _action(kind: str, body: dict[str, Any], condition: str | None, update: str | None, values: Any) -> Item:
+def action(kind: str, body: dict[str, Any], condition: str | None, values: Mapping[str, Any]) -> Item:
+    """Return a part of a transaction; when its condition fails, the answer has the item that is there."""
     if condition is not None:
         body |= {"ConditionExpression": condition, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
-    return {kind: {**body, **expression_parts(condition, update, values=values)}}
-
-
-def put(table: KeyedTable, item: Mapping[str, Any], condition: str | None = None, **values: Any) -> Item:
-    return _action("Put", {"TableName": table.name, "Item": encode_item(item)}, condition, None, values)
-
-
-def update(table: KeyedTable, key: Mapping[str, str], change: str, condition: str | None = None, **values: Any) -> Item:
-    body = {"TableName": table.name, "Key": encode_item(key), "UpdateExpression": change}
-    return _action("Update", body, condition, change, values)
-
-
-def delete(table: KeyedTable, key: Mapping[str, str], condition: str | None = None, **values: Any) -> Item:
-    return _action("Delete", {"TableName": table.name, "Key": encode_item(key)}, condition, None, values)
-
-
-def check(table: KeyedTable, key: Mapping[str, str], condition: str, **values: Any) -> Item:
-    return _action("ConditionCheck", {"TableName": table.name, "Key": encode_item(key)}, condition, None, values)
+    return {kind: {**body, **expression_parts(condition, body.get("UpdateExpression"), values=values)}}
 
 
 def snapshot_item(table_id: str, snapshot: Snapshot, first: int) -> Item:

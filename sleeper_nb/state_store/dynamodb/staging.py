@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.client import Rows, in_chunks
-from sleeper_nb.catalog.dynamodb.items import Item, check, delete, put, update
+from sleeper_nb.catalog.dynamodb.items import Item
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.file_reference import PAIR, Addition, FileReference, to_batch
 from sleeper_nb.model.snapshots import to_micros
@@ -96,7 +96,7 @@ class ItemWrites:
         for rows, items in zip(tables.all, (self.active, self.ready, self.partitions), strict=True):
             condition = free.format(rows.table.range)
             for key, item in items.items():
-                yield put(rows.table, {**item, **rows.key(key)}, condition)
+                yield rows.put(key, item, condition)
         for key in self.forgotten:
             yield tables.ready.delete(key)
 
@@ -216,11 +216,10 @@ class Staging:
 
     def _write(self, rows: Rows, items: Items, commit_id: str) -> bool:
         active = self._tables.active
-        parts = [check(active.table, active.key(_progress_key(commit_id, 0)), _GOING_ON)]
+        parts = [active.check(_progress_key(commit_id, 0), _GOING_ON)]
         new = f"attribute_not_exists(#{rows.table.range}) OR #commit = :commit"  # its own, from an earlier attempt
         for key, item in items.items():
-            staged = {**item, **rows.key(key), "commit": commit_id, "staged": True}
-            parts.append(put(rows.table, staged, new, commit=commit_id))
+            parts.append(rows.put(key, {**item, "commit": commit_id, "staged": True}, new, commit=commit_id))
         for _ in range(COLLISIONS):
             lost = rows.db.transact(parts)
             if lost is None:
@@ -237,9 +236,8 @@ class Staging:
     def finish(self, commit_id: str, keys: Mapping[Rows, Sequence[str]]) -> None:
         """Remove the marks of the staged items of a commit that won, and delete the references it moved or forgot."""
         staged = "attribute_exists(#staged) AND #commit = :commit"
-        change = "REMOVE #staged"
         for rows, names in keys.items():
-            marked = (update(rows.table, rows.key(name), change, staged, commit=commit_id) for name in names)
+            marked = (rows.update(name, "REMOVE #staged", staged, commit=commit_id) for name in names)
             rows.db.transact_each(marked, self._most)
         named = list(self._tables.active.query(UNDER_WAY + commit_id))
         for rows, gone in ((self._tables.active, "leaving"), (self._tables.ready, "forgotten")):
@@ -303,4 +301,4 @@ def _progress_key(commit_id: str, at: int) -> str:
 
 def written_by(rows: Rows, commit_id: str, key: str) -> Item:
     """Return the part of a transaction that removes an item if that commit wrote it."""
-    return delete(rows.table, rows.key(key), "#commit = :commit", commit=commit_id)
+    return rows.delete(key, "#commit = :commit", commit=commit_id)
