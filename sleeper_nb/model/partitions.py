@@ -331,28 +331,17 @@ class PartitionTree(Tabular):
                     f"split point {key_text(point)} does not come after {key_text(before)}",
                     hint="give split points in increasing order, each once",
                 )
-        partitions: dict[str, Partition] = {}
-        used_ids: set[str] = set()
+        used, splits = {ROOT_ID}, list[PartitionSplit]()
 
-        def unused_id() -> str:
-            name = new_id()[:8]
-            while name in used_ids:  # 8 digits are few: among 100,000 partitions, one occurs twice
-                name = new_id()[:8]
-            used_ids.add(name)
-            return name
+        def halve(partition_id: str, points: Sequence[KeyValue]) -> None:
+            if points:
+                middle, children = len(points) // 2, (_unused_id(used, new_id), _unused_id(used, new_id))
+                splits.append(PartitionSplit(partition_id, 0, points[middle], children))
+                halve(children[0], points[:middle])
+                halve(children[1], points[middle + 1 :])
 
-        def grow(node: Partition, points: Sequence[KeyValue]) -> None:
-            partitions[node.id] = node
-            if not points:
-                return
-            middle = len(points) // 2
-            split = cls((node,)).split(node.id, 0, points[middle], (unused_id(), unused_id()))
-            partitions.update((p.id, p) for p in split.partitions)
-            grow(split.partitions[1], points[:middle])
-            grow(split.partitions[2], points[middle + 1 :])
-
-        grow(Partition(ROOT_ID, Region.whole(schema)), ordered)
-        return cls(tuple(partitions.values()))
+        halve(ROOT_ID, ordered)
+        return cls((Partition(ROOT_ID, Region.whole(schema)),)).with_splits(splits)
 
 
 Bounds = tuple[KeyValue | None, KeyValue | None]
@@ -544,8 +533,7 @@ def _cuts(column: pa.ChunkedArray, dimension: int, leaves: int, even: Fraction) 
 
 
 def _unused_id(used: set[str], new_id: Callable[[], str]) -> str:
-    """Return a new id of 8 digits, as the ids of other partitions are."""
-    while (name := new_id()[:8]) in used:
+    while (name := new_id()[:8]) in used:  # 8 digits are few: among 100,000 partitions, one occurs twice
         pass
     used.add(name)
     return name

@@ -59,8 +59,7 @@ class Transaction(ABC):
     def operation(self) -> str:
         """The operation that history shows."""
 
-    @abstractmethod
-    def validate(self, state: TableState) -> None:
+    def validate(self, state: TableState) -> None:  # noqa: B027 - some changes are always allowed
         """Raise `StateRuleBroken` when the change is not allowed in `state`."""
 
     @abstractmethod
@@ -271,13 +270,7 @@ class EditRows(Transaction):
                 raise StateRuleBroken(f"rows were added in {name} in the meantime", hint="run it again")
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
-        """Replace the references, and add those to new files."""
-        files = state.files
-        for partition_id, group in groupby(
-            sorted(self.replaced, key=lambda each: each.partition_id), key=lambda each: each.partition_id
-        ):
-            names = [each.filename for each in group]
-            files = files.with_removed(names, partition_id, point.snapshot_id, point.time)
+        files = _without(((each.partition_id, each.filename) for each in self.replaced), state, point)
         return state.at(point, files=files.with_added(self.references, point.snapshot_id, point.time))
 
 
@@ -337,7 +330,6 @@ class SplitPartitions(Transaction):
             )
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
-        """Split the leaves, and move the references."""
         files = state.files
         for name in self.leaves:
             filenames = files.active_rows_in({name})["filename"].to_pylist()
@@ -396,11 +388,7 @@ class Rollback(Transaction):
             )
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
-        """Mark the references added since then as ready for garbage collection, and add those of then again."""
-        files = state.files
-        for partition, pairs in groupby(sorted(self.removed), key=itemgetter(0)):
-            names = [filename for _, filename in pairs]
-            files = files.with_removed(names, partition, point.snapshot_id, point.time)
+        files = _without(self.removed, state, point)
         files = files.with_added(self.references, point.snapshot_id, point.time)
         return state.at(point, files=files, tree=self.tree or state.tree)
 
@@ -428,6 +416,8 @@ class DeleteFiles(Transaction):
 class SetProcessing(Transaction):
     """Changes how rows are processed from this snapshot on; older snapshots keep their processing.
 
+    The properties were checked against the schema before.
+
     Parameters
     ----------
     processing
@@ -437,9 +427,6 @@ class SetProcessing(Transaction):
     processing: str
     operation: ClassVar[str] = "properties"
     in_log: ClassVar[str] = "SetProcessing"
-
-    def validate(self, state: TableState) -> None:
-        """Allow every change: the properties were checked against the schema before."""
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
         return state.at(point, processing=self.processing)
@@ -452,9 +439,6 @@ class MigrateStateStore(Transaction):
     state_store: str
     operation: ClassVar[str] = "migrate"
     in_log: ClassVar[str] = "MigrateStateStore"
-
-    def validate(self, state: TableState) -> None:
-        """Allow every state."""
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
         return state.at(point)
@@ -485,6 +469,14 @@ def _check_regions(references: Sequence[FileReference], tree: PartitionTree) -> 
                 f"file {reference.filename} has keys outside its partition {reference.partition_id!r}",
                 hint="this is a bug in the writer: keep the file and report it",
             )
+
+
+def _without(pairs: Iterable[tuple[str, str]], state: TableState, point: CommitPoint) -> FileReferences:
+    """Return the references of a state with some, each a partition and a file, ready for garbage collection."""
+    files = state.files
+    for partition_id, group in groupby(sorted(pairs), key=itemgetter(0)):
+        files = files.with_removed([name for _, name in group], partition_id, point.snapshot_id, point.time)
+    return files
 
 
 def _leaf_above(tree: PartitionTree, partition_id: str, leaves: Collection[str]) -> str:
@@ -570,11 +562,8 @@ class ClearTable(Transaction):
             )
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
-        """Mark every reference ready for garbage collection."""
-        files = state.files
-        for partition_id, begin, end in files.runs:
-            names = state.files.active["filename"].slice(begin, end - begin).to_pylist()
-            files = files.with_removed(names, partition_id, point.snapshot_id, point.time)
+        active = state.files.active
+        files = _without(zip(*(active[name].to_pylist() for name in PAIR), strict=True), state, point)
         if self.schema is not None:
             files = files.of_schema(self.schema)
         return state.at(
