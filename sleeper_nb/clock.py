@@ -6,6 +6,7 @@ import logging
 import random  # noqa: TID251 - this is where randomness is taken from
 import secrets
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -86,6 +87,13 @@ class Retry:
     def ceiling(self, attempt: int) -> float:
         """Return the longest wait after try number `attempt`, counted from 0."""
         return float(min(self.max_wait, self.first_wait * 2 ** min(attempt, _MOST_DOUBLINGS)))
+
+    def attempts(self, clock: Clock) -> Iterator[int]:
+        """Yield the numbers of the tries, from 0, and wait before each but the first."""
+        for attempt in range(self.max_attempts):
+            if attempt:
+                self.wait(clock, attempt - 1)
+            yield attempt
 
     def wait(self, clock: Clock, attempt: int) -> None:
         """Wait a random part of `ceiling` before the next try."""

@@ -330,40 +330,40 @@ class DynamoDB:
         There are none when the DynamoDB table does not exist.
         """
         found: list[Item] = []
-        for chunk in in_chunks(map(encode_item, keys), GETS):
-            left = chunk
-            for attempt in range(RETRY.max_attempts):
-                if attempt:
-                    RETRY.wait(self.clock, attempt)
-                wanted = {table.name: {"Keys": left, "ConsistentRead": True}}
-                answer = self.call("BatchGetItem", handled=(MISSING,), RequestItems=wanted)
-                if "Error" in answer:
-                    return []
-                found += map(decode_item, answer["Responses"].get(table.name, ()))
-                left = answer["UnprocessedKeys"].get(table.name, {}).get("Keys", [])
-                if not left:
-                    break
-                logger.warning("DynamoDB did not return %d items of %s: asking again", len(left), table.name)
-            else:
-                hint = "DynamoDB is busy; run it again"
-                raise StorageError(f"DynamoDB did not return {len(left)} items of {table.name}", hint=hint)
+
+        def ask(left: list[Item]) -> list[Item]:
+            wanted = {table.name: {"Keys": left, "ConsistentRead": True}}
+            answer = self.call("BatchGetItem", handled=(MISSING,), RequestItems=wanted)
+            if "Error" in answer:
+                return []
+            found.extend(map(decode_item, answer["Responses"].get(table.name, ())))
+            unread: list[Item] = answer["UnprocessedKeys"].get(table.name, {}).get("Keys", [])
+            return unread
+
+        self._until_done(in_chunks(map(encode_item, keys), GETS), ask, f"return %d items of {table.name}")
         return found
 
     def write_batches(self, table: KeyedTable, requests: Iterable[Item]) -> None:
         """Write and delete items without conditions; a crash can leave some undone."""
-        for chunk in in_chunks(requests, BATCH):
+
+        def send(left: list[Item]) -> list[Item]:
+            answer = self.call("BatchWriteItem", RequestItems={table.name: left})
+            unwritten: list[Item] = answer["UnprocessedItems"].get(table.name, [])
+            return unwritten
+
+        self._until_done(in_chunks(requests, BATCH), send, f"take %d items of {table.name}")
+
+    def _until_done(self, chunks: Iterable[list[Item]], send: Callable[[list[Item]], list[Item]], what: str) -> None:
+        """Send each chunk, and again what is left of it, which DynamoDB was too busy to `what`."""
+        for chunk in chunks:
             left = chunk
-            for attempt in range(RETRY.max_attempts):
-                if attempt:
-                    RETRY.wait(self.clock, attempt)
-                answer = self.call("BatchWriteItem", RequestItems={table.name: left})
-                left = answer["UnprocessedItems"].get(table.name, [])
+            for _ in RETRY.attempts(self.clock):
+                left = send(left)
                 if not left:
                     break
-                logger.warning("DynamoDB did not write %d items of %s: sending again", len(left), table.name)
+                logger.warning("DynamoDB did not %s: asking again", what % len(left))
             else:
-                hint = "DynamoDB is busy; run it again"
-                raise StorageError(f"DynamoDB did not take {len(left)} items of {table.name}", hint=hint)
+                raise StorageError(f"DynamoDB did not {what % len(left)}", hint="DynamoDB is busy; run it again")
 
     def make_tables(self, tables: Sequence[KeyedTable], on_create: Callable[[str], None] | None = None) -> None:
         """Create the tables that do not exist, pay-per-request, and wait until all can be used.

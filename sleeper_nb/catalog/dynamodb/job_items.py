@@ -50,9 +50,7 @@ def claim_files(rows: Rows, claim: FileClaim, now: datetime, max_items: int, job
     """Claim files and record the job; `ConflictError` when other jobs claimed files during every attempt."""
     record = [] if job is None else [job_record(rows, job)]
     chunks = _chunks(claim)
-    for attempt in range(RETRY.max_attempts):
-        if attempt:
-            RETRY.wait(rows.db.clock, attempt)
+    for attempt in RETRY.attempts(rows.db.clock):
         last, jobs = _last_and_claims(rows)
         others = (chunk for job, items in jobs.items() if job != claim.job_id for chunk in items)
         if any(_overlaps(chunk, claim, now) for chunk in others):

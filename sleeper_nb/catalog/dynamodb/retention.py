@@ -108,9 +108,7 @@ def reserve_savepoint_id(rows: Rows) -> int:
 
     A conditional update counts, not DynamoDB's ADD: repeating an ADD after a lost answer would skip an id.
     """
-    for attempt in range(RETRY.max_attempts):
-        if attempt:
-            RETRY.wait(rows.db.clock, attempt)
+    for attempt in RETRY.attempts(rows.db.clock):
         counter = rows.get(SAVEPOINT_COUNTER)
         if counter is None:
             part = rows.put(SAVEPOINT_COUNTER, {"last": 1}, new=True)

@@ -276,9 +276,7 @@ class DynamoDBStateStore(StateStore):
 
     def rebuild(self, snapshot: Snapshot) -> TableState:
         schema = self.schema(snapshot.schema_id, snapshot.schema_checksum)
-        for attempt in range(RETRY.max_attempts):
-            if attempt:
-                RETRY.wait(self.clock, attempt)
+        for attempt in RETRY.attempts(self.clock):
             state = _read(self._tables, snapshot, schema)
             if state is not None and (attempt or _has_what_it_removed(state, snapshot)):
                 return state
