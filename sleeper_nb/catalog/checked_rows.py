@@ -58,7 +58,6 @@ def _checksum(table_id: str, values: list[Any]) -> str:
 
 
 def savepoint_checksum(table_id: str, body: str) -> str:
-    """Return the checksum of the row of a savepoint whose JSON is `body`."""
     return checksum_of(_ENCODE([table_id, body]).encode())
 
 
@@ -223,7 +222,6 @@ class CatalogRows:
         savepoints: Iterable[SavepointRow],
         unused_savepoint_ids: Iterable[int],
     ) -> CatalogRows:
-        """Decode rows, and list those that are damaged."""
         rows: tuple[SnapshotRow | SavepointRow, ...] = (*snapshots, *savepoints)
         damaged: list[DamagedRow] = []
         decoded: dict[type, list[Any]] = {Snapshot: [], Savepoint: []}

@@ -204,7 +204,6 @@ class _CurrentRow:
         return self.newest == self.current and self.snapshot.values["commit_id"] == self.commit_id
 
     def checked(self) -> Snapshot:
-        """Return the current snapshot; `CatalogDamaged` when the catalog contradicts itself."""
         if not self.agrees:
             why = f"snapshot {self.current} of commit {self.commit_id} is current, the newest is {self.newest}"
             message = f"{self.snapshot.catalog} contradicts itself about table {self.table_id}: {why}"

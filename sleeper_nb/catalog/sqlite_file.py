@@ -336,7 +336,6 @@ class Reserve:
                     file.write(bytes(size - held))
 
     def give_up(self) -> bool:
-        """Give up a part of the reserve; return False when nothing is left."""
         try:
             held = self._path.stat().st_size
             os.truncate(self._path, max(0, held - max(RESERVE_PART, held // 4)))

@@ -17,7 +17,6 @@ _MODIFIED, _ETAG = "modified:", "etag:"
 
 
 def modified_stamp(nanoseconds: int) -> str:
-    """Return the stamp of a local file that was last changed at a time, in nanoseconds since 1970."""
     return f"{_MODIFIED}{nanoseconds}"
 
 

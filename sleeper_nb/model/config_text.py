@@ -101,7 +101,6 @@ def line_of(name: str, text: str) -> str:
 
 
 def comment_of(text: str) -> str:
-    """Return a text as comment lines."""
     return "".join(f"# {line}".rstrip() + "\n" for line in _BREAK.split(text))
 
 

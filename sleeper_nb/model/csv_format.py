@@ -123,7 +123,6 @@ class CsvFormat:
 
     @property
     def separator(self) -> str:
-        """The character between values."""
         return self.delimiter or ","
 
     @property
@@ -133,7 +132,6 @@ class CsvFormat:
 
     @property
     def nulls(self) -> tuple[str, ...]:
-        """The unquoted texts that mean NULL."""
         if self.null_text is None:
             return ("",)
         return (self.null_text,) if isinstance(self.null_text, str) else tuple(self.null_text)
@@ -144,7 +142,6 @@ class CsvFormat:
         return () if self.null_text is None else self.nulls
 
     def can_be_null_text(self, text: object) -> bool:
-        """Return whether a text without quotes can mean NULL."""
         is_bad = not isinstance(text, str) or _NOT_IN_NULL_TEXT.search(text) or self.separator in text
         return not is_bad and not (self.escape and self.escape in str(text))
 
@@ -156,7 +153,6 @@ class CsvFormat:
 
     @property
     def quote_char(self) -> str | None:
-        """The character around values; None when there is none."""
         return None if self.quote == "none" else self.quote
 
     def for_file(self, name: str) -> CsvFormat:

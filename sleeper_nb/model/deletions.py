@@ -55,7 +55,6 @@ class DeletionVector:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> DeletionVector | None:
-        """Return the vector that the columns of a reference describe, if there is one."""
         filename = row.get(DELETION_FILE)
         if filename is None:
             return None

@@ -200,7 +200,6 @@ def _with_type(schema: Schema, path: str, change: Callable[[FieldType], FieldTyp
 def _changed_inside(
     kind: FieldType, path: str, inner: Sequence[str], change: Callable[[FieldType], FieldType]
 ) -> FieldType:
-    """Return a type with the type at a path inside it changed; the elements of lists need no name."""
     if not inner:
         return change(kind)
     if kind.name == "list":

@@ -68,7 +68,6 @@ def parse_expectations(text: str) -> tuple[str, ...]:
 
 
 def counts_text(counts: Mapping[str, int]) -> str | None:
-    """Return how many rows break each expectation, as a snapshot records it: JSON; None without expectations."""
     return json.dumps(counts, ensure_ascii=False) if counts else None
 
 

@@ -131,7 +131,6 @@ def of_other_keys(removed: pa.Table, schema: Schema) -> pa.Table:
 
 
 def to_values(rows: pa.Table) -> Iterator[FileReference]:
-    """Yield the references in rows as values."""
     keys, plain = key_names(rows.schema), without_statistics(rows)
     for row, of_file in zip(plain.to_pylist(), statistics.of_references(rows), strict=True):
         yield FileReference(
@@ -159,7 +158,6 @@ class Addition(NamedTuple):
 
 
 def to_batch(added: Sequence[Addition], schema: pa.Schema) -> pa.RecordBatch:
-    """Return new active references as rows."""
     references = [each.reference for each in added]
     values: dict[str, Any] = {
         "status": [ACTIVE] * len(added),
@@ -256,7 +254,6 @@ class Shared(NamedTuple):
 
     @classmethod
     def of(cls, active: pa.Table) -> Shared:
-        """Return the shared files among some active references."""
         shared = active.filter(pc.invert(active["only_this_partition"]))
         if not shared.num_rows:  # grouping imports pandas, which takes longer than a small query
             return cls.counting({})

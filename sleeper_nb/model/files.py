@@ -73,7 +73,6 @@ class FileNames:
     recent: frozenset[int] = frozenset()
 
     def with_names(self, names: Iterable[str]) -> FileNames:
-        """Return the set with more names."""
         new = [*self.recent, *map(hash, names)]
         if len(new) < _FEW:
             return FileNames(self.arrays, frozenset(new))
@@ -83,7 +82,6 @@ class FileNames:
         return FileNames((*arrays, hashes))
 
     def may_hold(self, names: Iterable[str]) -> bool:
-        """Return whether one of the names may be in the set."""
         wanted = set(map(hash, names))
         if not self.recent.isdisjoint(wanted):
             return True
@@ -196,7 +194,6 @@ class FileReferences:
 
     @property
     def ready_for_gc(self) -> pa.Table:
-        """The rows that only older snapshots use."""
         return self._to_table(self._removed)
 
     @property
@@ -254,7 +251,6 @@ class FileReferences:
         return self._columns.of(partition_ids)
 
     def with_added(self, references: Iterable[FileReference], snapshot_id: int, time: datetime) -> FileReferences:
-        """Return these references and new active ones."""
         new = tuple(references)
         kinds = statistics.widest_kinds(reference.statistics for reference in new)
         unknown = [(column, kind) for column, kind in kinds if not self._can_hold(column, kind)]
@@ -291,7 +287,6 @@ class FileReferences:
     def with_removed(
         self, filenames: Collection[str], partition_id: str, snapshot_id: int, time: datetime
     ) -> FileReferences:
-        """Return the references with those from one partition to some files marked ready for garbage collection."""
         before = self._columns.of([partition_id]).combine_chunks()
         gone = pc.is_in(before["filename"], pa.array(list(filenames), pa.string()))
         removed_rows = before.filter(gone)
@@ -361,7 +356,6 @@ class FileReferences:
         return mine.filter(only_mine).combine_chunks(), theirs.filter(only_theirs).combine_chunks()
 
     def _differing_partitions(self, others: FileReferences) -> set[str]:
-        """Return the partitions whose references differ, or are in another order."""
         rows = [each.active.select(CONTENT).combine_chunks() for each in (self, others)]
         runs = [{name: (begin, end - begin) for name, begin, end in each.runs} for each in (self, others)]
         same = {name for name in runs[0].keys() & runs[1].keys()

@@ -37,7 +37,6 @@ class LoadOption:
     option: Action
 
     def text(self, prefix: str) -> str:
-        """Return the words and the option, as it is typed after a prefix."""
         return hint_text((self.before, self.option), prefix)
 
 
@@ -53,7 +52,6 @@ class Cast:
     of_type: Literal["STRING", "BOOLEAN", "DOUBLE"]
 
     def text(self, prefix: str) -> str:
-        """Return the option of a load, as it is typed after a prefix."""
         return hint_text(("add ", CAST), prefix)
 
 
@@ -80,7 +78,6 @@ class OnTable:
     table: str = ""
 
     def text(self, prefix: str) -> str:
-        """Return the command, as it is typed after a prefix."""
         table = shlex.quote(self.table) if self.table else "<table>"
         return Action(f"{self.command} {table} {self.rest}", self.python).text(prefix)
 
@@ -101,7 +98,6 @@ class UnevenLines:
     into: Action = QUARANTINE
 
     def text(self, prefix: str) -> str:
-        """Return what a load does about such lines, with options as they are typed after a prefix."""
         return hint_text((*self._first, "correct the line; an ingest with ", self.into, *_KEEPS_LINES), prefix)
 
     @property
@@ -160,7 +156,6 @@ def from_text(text: str | None) -> Hint | None:
 
 
 def for_table(hint: Hint, name: str) -> HintParts:
-    """Return a hint whose commands are on a table of that name."""
     return tuple(replace(part, table=name) if isinstance(part, OnTable) else part for part in parts_of(hint))
 
 
@@ -184,7 +179,6 @@ def for_change(hint: Hint, conversion: Conversion | None) -> HintParts:
 
 
 def keeping_in(hint: Hint, option: Action) -> HintParts:
-    """Return a hint that names where kept rows go by another option."""
     parts = (replace(part, into=option) if isinstance(part, UnevenLines) else part for part in parts_of(hint))
     return tuple(option if part == QUARANTINE else part for part in parts)
 
@@ -202,7 +196,6 @@ def note_more_differences() -> Iterator[None]:
 
 @contextmanager
 def name_table_in_hints(name: str) -> Iterator[None]:
-    """Put a table's name into the hint of an error about its data."""
     try:
         yield
     except InvalidInput as error:

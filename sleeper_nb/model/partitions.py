@@ -73,7 +73,6 @@ class Region:
         return all(value in r for value, r in zip(key, self.ranges, strict=True))
 
     def intersect(self, other: Region) -> Region | None:
-        """Return the intersection; None when it is empty."""
         ranges = []
         for mine, theirs in zip(self.ranges, other.ranges, strict=True):
             both = mine.intersect(theirs)
@@ -256,7 +255,6 @@ class PartitionTree(Tabular):
             yield from self._leaves_in(self[child], region)
 
     def ancestors(self, partition_id: str) -> tuple[Partition, ...]:
-        """Return the ancestors of a partition, nearest first."""
         ancestors, node = [], self[partition_id]
         while node.parent_id is not None:
             node = self[node.parent_id]

@@ -90,7 +90,6 @@ def type_and_default(known: Property) -> str:
 
 
 def describe_properties(names: Iterable[str] = ()) -> PropertyGuide:
-    """Return what the named properties mean; all properties when none is named."""
     wanted = set(names)
     if not wanted:
         return PropertyGuide(tuple(property_groups()))

@@ -370,7 +370,6 @@ def reference_of(number: int, name: str | None) -> str:
 
 
 def version_words(savepoints: Iterable[tuple[int, str | None]], snapshots: Iterable[int]) -> list[str]:
-    """Return all that can follow the ``@`` of a table: its savepoints by name and by id, and its snapshots."""
     points = list(savepoints)
     return [
         *(reference_of(number, name) for number, name in points if name),

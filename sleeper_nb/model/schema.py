@@ -361,7 +361,6 @@ def _check_depth(depth: int) -> None:
 
 
 def _nearest(name: str) -> str | None:
-    """Return the type that an unknown word, or a type with wrong arguments, may mean."""
     if sized := _SIZED.fullmatch(name):
         return f"{sized[1]}[]"
     if name in _SIMPLE or name in _INSTEAD:
@@ -818,7 +817,6 @@ _COMMENT_LINE = re.compile(rf"COMMENT\s+({_STRING})", re.IGNORECASE)
 
 
 def free_check_name(taken: Iterable[str]) -> str:
-    """Return the name of a CHECK that was given none: check_1, or the next that is not taken."""
     names = {name.casefold() for name in taken}
     return next(free for i in count(1) if (free := f"check_{i}") not in names)
 

@@ -30,7 +30,6 @@ _TYPES_OF_FIELDS: Final[Mapping[str, str]] = {
 
 
 def duckdb_type(kind: FieldType) -> str:
-    """Return DuckDB's type of a field's values."""
     if kind.name == "list":
         return f"{duckdb_type(kind.arguments[0])}[]"
     if kind.name == "map":

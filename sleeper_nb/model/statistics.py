@@ -93,7 +93,6 @@ class StatisticsColumns:
         return tuple(field for field in wanted if field not in schema.row_keys and can_have_statistics(field.type))
 
     def check(self, schema: Schema) -> None:
-        """Raise for a name that a schema lacks, or a column that cannot have statistics."""
         fields = {field.name: field for field in schema.fields}
         for name in self.names or ():
             if name not in fields:
@@ -151,7 +150,6 @@ def _merged(before: ColumnStatistics, column: pa.ChunkedArray) -> ColumnStatisti
 
 
 def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return dates as days, and timestamps as microseconds."""
     if pa.types.is_date32(column.type):
         return column.cast(pa.int32())
     return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column

@@ -241,7 +241,6 @@ class EditRows(Transaction):
             )
 
     def _found_in(self, state: TableState) -> list[FileReference]:
-        """Return the references to replace as they are in the state; raise for one that is gone or was changed."""
         owners, names = ({each.partition_id for each in self.replaced}, {each.filename for each in self.replaced})
         active = {(each.partition_id, each.filename): each for each in state.files.active_in(owners, names)}
         found = []
@@ -363,7 +362,6 @@ class Rollback(Transaction):
 
     @classmethod
     def between(cls, state: TableState, then: TableState) -> Rollback:
-        """Return the change that restores the contents of `then`."""
         removed, again = (
             tuple(zip(*(references[name].to_pylist() for name in PAIR), strict=True))
             for references in state.files.unshared(then.files)

@@ -41,7 +41,6 @@ class Waiting:
 
     @property
     def description(self) -> tuple[str | None, str | None, str | None, str | None]:
-        """Message, author, job id and counts of expectations, for history."""
         return self.message, self.author, self.job_id, self.expectations
 
     def succeed(self, snapshot: Snapshot) -> None:

@@ -53,7 +53,6 @@ class Metadata:
 
     @classmethod
     def of(cls, version: Snapshot | Savepoint) -> Metadata | None:
-        """Return where the metadata of a version is; None when it has no files."""
         if isinstance(version, Savepoint):
             lists = version.full_manifest_list, version.partitions_path
             return cls(*lists, version.log, version.files_checksum, version.partitions_checksum)
@@ -70,7 +69,6 @@ class Metadata:
         return metadata
 
     def on(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot with this metadata."""
         return replace(
             snapshot,
             files_path=self.files_path,
@@ -94,7 +92,6 @@ class History:
         self.states = LastUsed[int, TableState](_KEPT)
 
     def schema(self, schema_id: int, checksum: str | None = None) -> Schema:
-        """Return one of the table's schemas; `StorageError` when its file does not have the given checksum."""
         key = schema_id, checksum
         if key not in self._schemas:
             self._schemas[key] = metadata_files.read_schema(self._storage, schema_id, checksum)

@@ -294,7 +294,6 @@ class StateStore(ABC):
         return snapshots
 
     def schema(self, schema_id: int, checksum: str | None = None) -> Schema:
-        """Return one of the table's schemas; `StorageError` when its file does not have the given checksum."""
         return self.history.schema(schema_id, checksum)
 
     def load(self, version: Snapshot | Savepoint | None = None) -> TableState:
@@ -316,7 +315,6 @@ class StateStore(ABC):
         return self.history.states.put(state.snapshot_id, state)
 
     def materialised(self, snapshot: Snapshot) -> Snapshot:
-        """Return a snapshot with full Parquet metadata, which is written first when missing."""
         return snapshot if Metadata.of(snapshot) else self.history.materialised(snapshot, self.load(snapshot))
 
     def savable(self, snapshot: Snapshot) -> Metadata:

@@ -116,7 +116,6 @@ class SortedKeys:
         self.greatest: list[Any] = [None] * len(self._row_keys)
 
     def see(self, table: pa.Table) -> None:
-        """Add the next batch."""
         if not table.num_rows:
             return
         keys = table.select(self._names)

@@ -145,13 +145,11 @@ class Storage:
         return Storage(self.place.below(folder), self.outside, self.cache)
 
     def caching(self, cache: FileCache) -> Storage:
-        """Return the same storage, which keeps copies of metadata files of a bucket on this machine."""
         made = copy.copy(self)
         made.cache = cache
         return made
 
     def reading(self, outside: Outside) -> Storage:
-        """Return the same storage that also reads files in other places."""
         made = copy.copy(self)  # of the same class, which may watch what is read
         made.outside = outside
         return made
@@ -226,7 +224,6 @@ class Storage:
             return place.readable.open_input_file(f"{place.prefix}/{name}")
 
     def read(self, path: str) -> bytes:
-        """Return a file's content."""
         with self._read(path) as (place, name):
             content = place.whole(name)
             if content is not None:
@@ -281,7 +278,6 @@ class Storage:
             return tuple(sorted(self.place.folders(folder)))
 
     def has(self, path: str) -> bool:
-        """Return whether a file exists."""
         try:
             self.size(path)
         except NotFound:

@@ -18,7 +18,6 @@ _DATA_HINT: Final = "name a file of data"
 
 
 def no_local_files(path: str) -> InvalidInput:
-    """Return the error for a local file where SQL may read none."""
     hint = f"set the instance property {LOCAL_FILES} to true to allow it"
     return InvalidInput(f"SQL may not read local files here: {path!r}", hint=hint)
 

@@ -40,7 +40,6 @@ def write_files(storage: Storage, path: str, files: FileReferences) -> str:
 
 
 def read_files(storage: Storage, path: str, checksum: str | None = None) -> FileReferences:
-    """Read what `write_files` wrote."""
     return FileReferences.of(completed(_read(storage, path, checksum)))
 
 
@@ -78,7 +77,6 @@ _PARTITION = ("partition_id", "parent_partition_id", "child_partition_ids", "dim
 
 
 def read_partitions(storage: Storage, path: str, schema: Schema, checksum: str | None = None) -> PartitionTree:
-    """Read what `write_partitions` wrote."""
     rows = _read(storage, path, checksum)
     ids, parents, children, dimensions = (rows[name].to_pylist() for name in _PARTITION)
     ends = ((rows[f"{end}_{key.name}"].to_pylist() for end in ("min", "max")) for key in schema.row_keys)

@@ -114,7 +114,6 @@ def savepoint(savepoint_id: int) -> str:
 
 
 def savepoint_id(path: str) -> int | None:
-    """Return the id of the savepoint whose JSON is at a path; None for any other path."""
     match = _SAVEPOINT.fullmatch(path)
     return int(match[1]) if match else None
 
@@ -124,23 +123,19 @@ def schema(schema_id: int) -> str:
 
 
 def schema_id(path: str) -> int | None:
-    """Return the id of the schema whose JSON is at a path; None for any other path."""
     match = _SCHEMA.fullmatch(path)
     return int(match[1]) if match else None
 
 
 def table_properties(table_id: str) -> str:
-    """Return the path of a table's properties, relative to the instance's folder."""
     return f"{TABLES}/table-{table_id}.properties"
 
 
 def table_metadata(number: int) -> str:
-    """Return the path of the metadata of what is published."""
     return f"{PUBLISHED}/v{number}.metadata.json"
 
 
 def table_metadata_number(path: str) -> int | None:
-    """Return the number of the published metadata at a path; None for any other path."""
     match = _TABLE_METADATA.fullmatch(path)
     return int(match[1]) if match else None
 

@@ -331,7 +331,6 @@ class S3Connection:
 
     @property
     def client(self) -> Any:
-        """The boto3 client."""
         with self._lock:
             if self._client is None:
                 from botocore.config import Config
@@ -358,7 +357,6 @@ class S3Connection:
         return answer
 
     def access(self, bucket: str) -> S3Access:
-        """Return what other programs need to open a bucket; temporary keys are renewed first."""
         keys = self._keys()
         return S3Access(
             bucket, self.client.meta.region_name, self.endpoint_url, keys.access_key, keys.secret_key, keys.token
@@ -549,7 +547,6 @@ class S3Place:
         return self.connection.ask("ListObjectsV2", lambda client: client.list_objects_v2(**request))
 
     def has_bucket(self) -> bool:
-        """Return whether the bucket exists."""
         from botocore.exceptions import ClientError
 
         try:

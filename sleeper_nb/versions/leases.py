@@ -80,7 +80,6 @@ class Leases:
 
     @contextlib.contextmanager
     def held(self, table_id: str, snapshot_id: int, purpose: str) -> Iterator[None]:
-        """Hold a version while a block runs."""
         release = self.hold(table_id, snapshot_id, purpose)
         try:
             yield
@@ -180,7 +179,6 @@ class ReadGuard:
 
     @property
     def is_long(self) -> bool:
-        """Whether the read needs a lease: a shorter read ends before its files can be deleted."""
         return self.bytes >= LONG_READ
 
     @contextlib.contextmanager

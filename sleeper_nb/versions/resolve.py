@@ -92,7 +92,6 @@ def _savepoint(savepoints: Sequence[Savepoint], reference: SavepointReference, o
 
 
 def _snapshot(catalog: Catalog, table_id: str, reference: SnapshotReference) -> Snapshot | Savepoint | None:
-    """Return the snapshot of that number, or else a savepoint of it; None when neither is kept."""
     snapshot = catalog.snapshot(table_id, reference.id)
     if snapshot is not None:
         return snapshot

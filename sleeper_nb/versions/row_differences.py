@@ -348,6 +348,5 @@ def comparable_values(values: pa.Array) -> pa.Array:
 
 
 def _numbered(values: pa.Array) -> _GroupNumbers:
-    """Return a number for each value, null too; equal values have equal numbers."""
     numbers: _GroupNumbers = comparable_values(values).dictionary_encode(null_encoding="encode").indices.to_numpy()
     return numbers

@@ -192,7 +192,6 @@ class _Summary:
         self._cells = dict.fromkeys(schema.names, 0)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Count the rows of a batch, and keep those that are among the first of their kind."""
         kinds = batch.column(0).to_numpy(zero_copy_only=False)
         # Both images of an update have one place: the second is at the place of the first.
         places = self._place + np.cumsum(kinds != POSTIMAGE) - 1

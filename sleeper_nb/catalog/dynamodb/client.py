@@ -72,7 +72,6 @@ def is_unanswered(error: Exception) -> bool:
 
 
 def is_transient(error: Exception) -> bool:
-    """Return whether the same request may succeed later."""
     if is_unanswered(error) or code_of(error) in _TRANSIENT:
         return True
     if code_of(error) == CANCELLED:
@@ -163,7 +162,6 @@ _T = TypeVar("_T")
 
 
 def in_chunks(values: Iterable[_T], most: int) -> Iterator[list[_T]]:
-    """Yield values in lists of at most `most`."""
     rest = iter(values)
     while chunk := list(islice(rest, most)):
         yield chunk
@@ -344,8 +342,6 @@ class DynamoDB:
         return found
 
     def write_batches(self, table: KeyedTable, requests: Iterable[Item]) -> None:
-        """Write and delete items without conditions; a crash can leave some undone."""
-
         def send(left: list[Item]) -> list[Item]:
             answer = self.call("BatchWriteItem", RequestItems={table.name: left})
             unwritten: list[Item] = answer["UnprocessedItems"].get(table.name, [])
@@ -391,7 +387,6 @@ class DynamoDB:
         return self._status(table) is not None
 
     def drop_tables(self, tables: Sequence[KeyedTable]) -> None:
-        """Delete the tables that exist and are not being deleted already."""
         for table in tables:
             logger.info("deleting the DynamoDB table %s", table.name)
             self.call("DeleteTable", handled=(MISSING, "ResourceInUseException"), TableName=table.name)
@@ -424,7 +419,6 @@ class Rows:
         return self.db.get(self.table, self.key(item))
 
     def settled(self, names: Iterable[str]) -> list[Item]:
-        """Return those of the items that exist, after every transaction that is under way."""
         return self.db.settled(self.table, map(self.key, names))
 
     def query(
@@ -485,7 +479,6 @@ class Rows:
         return {"TableName": self.table.name, "Key": encode_item(self.key(item))}
 
     def write_each(self, puts: Mapping[str, Mapping[str, Any]], deletes: Iterable[str] = ()) -> None:
-        """Write items, then delete others, each by itself and without conditions."""
         written = [{"PutRequest": {"Item": encode_item({**row, **self.key(item)})}} for item, row in puts.items()]
         self.db.write_batches(self.table, written)
         self.db.write_batches(self.table, ({"DeleteRequest": {"Key": encode_item(self.key(one))}} for one in deletes))

@@ -72,7 +72,6 @@ def encode(value: Any) -> dict[str, Any]:
 
 
 def decode(typed: Mapping[str, Any]) -> Any:
-    """Convert a value back from DynamoDB's types."""
     ((kind, value),) = typed.items()
     match kind:
         case "N":

@@ -66,7 +66,6 @@ def claim_files(rows: Rows, claim: FileClaim, now: datetime, max_items: int, job
 
 
 def claims_under_way(rows: Rows, now: datetime) -> tuple[FileClaim, ...]:
-    """Return the claims that have not ended, ordered by job id."""
     _, jobs = _last_and_claims(rows)
     found = []
     for job_id, chunks in sorted(jobs.items()):
@@ -158,7 +157,6 @@ def _name(job_id: str, chunk: int) -> str:
 
 
 def _chunks(claim: FileClaim) -> list[list[str]]:
-    """Return the file names in lists that each fit into one item."""
     chunks: list[list[str]] = []
     room = 0
     for name in claim.filenames:
@@ -215,7 +213,6 @@ def _to_job(item: Item) -> Job:
 
 
 def take_service(rows: Rows, lease: ServiceLease, now: datetime) -> ServiceLease:
-    """Take or renew the lease of a service, unless another owner's has not ended; return the one that is held."""
     change = "SET #owner = :owner, #holder = :holder, #since = :since, #until = :until"
     condition = f"attribute_not_exists(#{rows.table.range}) OR #owner = :owner OR #until <= :now"
     values = {name: cell for name, cell in row_of(lease).items() if name != "service"}

@@ -187,7 +187,6 @@ def reserved_savepoint_ids(rows: Rows) -> range:
 
 
 def add_lease(rows: Rows, lease: Lease) -> None:
-    """Add a lease if its version is kept."""
     rows.write_each({LEASE + lease.id: row_of(lease)})
     if not _is_kept(rows, lease):
         logger.info("table %s: lease %s is for snapshot %d, which has expired", rows.owner, lease.id, lease.snapshot_id)
@@ -212,7 +211,6 @@ def listed_leases(rows: Rows) -> tuple[Lease, ...]:
 
 
 def renew_lease(rows: Rows, lease: Lease, until: datetime) -> bool:
-    """Extend a lease; return False when it was released, or renewed by another process."""
     change = rows.update(
         LEASE + lease.id,
         "SET #until = :later",
@@ -243,7 +241,6 @@ MARKED_AT_ONCE = 25
 
 
 def mark_snapshots(rows: Rows, ids: Collection[int]) -> None:
-    """Mark snapshots as expired; never the current one."""
     wanted = set(ids)
     expiring = [row["item"] for row in snapshot_rows(rows)[1:] if row["id"] in wanted and not row.get("expired")]
     # the condition: another process may have removed some already

@@ -80,7 +80,6 @@ class Tables:
         return self.active, self.ready, self.partitions
 
     def erase(self) -> None:
-        """Delete all items of the Sleeper table; safe to run again."""
         if self.own:
             self.active.db.drop_tables([rows.table for rows in self.all])
             return

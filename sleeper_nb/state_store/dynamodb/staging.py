@@ -105,7 +105,6 @@ class ItemWrites:
 
     @property
     def size(self) -> int:
-        """How many items of a transaction the change takes."""
         changed = (self.active, self.ready, self.partitions, self.leaving, self.forgotten)
         return sum(map(len, changed))
 
@@ -300,5 +299,4 @@ def _progress_key(commit_id: str, at: int) -> str:
 
 
 def written_by(rows: Rows, commit_id: str, key: str) -> Item:
-    """Return the part of a transaction that removes an item if that commit wrote it."""
     return rows.delete(key, "#commit = :commit", commit=commit_id)

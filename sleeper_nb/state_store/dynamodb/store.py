@@ -140,7 +140,6 @@ def _tree(partitions: Rows, snapshot: Snapshot, won: set[str]) -> PartitionTree 
 
 
 def _order(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the sort key of a row: active ones by partition, then the others in the order of removal."""
     removed = row["status"] == READY_FOR_GC
     return removed, row["removed_snapshot"] or 0, row["partition_id"], row["added_snapshot"], row["filename"]
 
