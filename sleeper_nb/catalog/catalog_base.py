@@ -480,12 +480,7 @@ def retained(catalog: Catalog, table_id: str) -> RetainedVersions:
 def free_space_and_retry(catalog: Catalog, work: Callable[[], T]) -> T:
     """Do work that leads to less being stored; when the disk is full, give up the reserve and try again.
 
-    `DiskFull` when the reserve was not enough.
-
-    Parameters
-    ----------
-    work
-        Must be done completely or not at all, so that it can be repeated.
+    `DiskFull` when the reserve was not enough. The work must be done completely or not at all, so it can be repeated.
     """
     while True:
         try:
@@ -511,15 +506,7 @@ def is_online(catalog: Catalog, table_id: str) -> bool:
 
 
 def check_online(catalog: Catalog, table: TableEntry, work: str) -> None:
-    """Raise `StateRuleBroken` when a table is offline.
-
-    Parameters
-    ----------
-    catalog, table
-        The catalog, and the table's entry as it was opened; whether it is online is read again.
-    work
-        The refused work, as the error names it: ``"compaction"``.
-    """
+    """Raise `StateRuleBroken` when a table is offline, which is read again; `work` is refused: ``"compaction"``."""
     if not is_online(catalog, table.id):
         name = table.name
         online, dry_run = Action(f"online {name}", "table.maintenance.online()"), Action("--dry-run", "dry_run=True")

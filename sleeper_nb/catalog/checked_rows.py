@@ -85,16 +85,9 @@ def damaged(what: str, catalog: str, error: Exception) -> CatalogDamaged:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRow:
-    """The row of a snapshot as a catalog has it.
+    """The row of a snapshot as a catalog has it, without a checksum if an earlier release wrote it.
 
-    Parameters
-    ----------
-    table_id, catalog
-        The table, and the catalog as messages name it: ``the catalog /data/catalog.sqlite``.
-    values
-        The snapshot's fields; its time is in microseconds since 1970.
-    checksum
-        None in a row that an earlier release wrote.
+    `values` are as `row_of` returns them, and `catalog` is named in messages: ``the catalog /data/catalog.sqlite``.
     """
 
     table_id: str
@@ -134,14 +127,9 @@ def _check_types(values: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SavepointRow:
-    """The row of a savepoint as a catalog has it.
+    """The row of a savepoint as a catalog has it, as `SnapshotRow`.
 
-    Parameters
-    ----------
-    table_id, catalog, checksum
-        As in `SnapshotRow`.
-    columns
-        The other columns of the row, by the names of `savepoint_columns`; they must agree with the body.
+    `columns` are the others of the row, by the names of `savepoint_columns`; they must agree with the body.
     """
 
     table_id: str

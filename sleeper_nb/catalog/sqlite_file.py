@@ -109,25 +109,10 @@ def unexpected(connection: sqlite3.Connection, tables: Collection[str] | None = 
 
 
 class SqliteFile:
-    """A connection to one file, shared by threads.
+    """A connection to one file, shared by threads; the file and its folder are created when missing.
 
-    Parameters
-    ----------
-    path
-        The file; it and its folder are created when missing.
-    sync
-        Whether a change waits until the disk has it.
-    format_version
-        The format that this release writes; a file of a newer one is refused.
-    tables
-        The names of its tables in this format; a file with others is refused.
-    upgrade
-        Brings a file of an older format, or an empty one, to `format_version` within a transaction.
-
-    Attributes
-    ----------
-    name
-        The catalog as messages name it.
+    A file of a newer format, or with other tables, is refused. `upgrade` brings a file of an older format, or an empty
+    one, to `format_version` within a transaction.
     """
 
     def __init__(
@@ -358,13 +343,7 @@ POLL = Retry(first_wait=0.0005, max_wait=0.01)
 
 
 class CommitLocks:
-    """Locks in one file, one byte for each table; the operating system releases them when their process ends.
-
-    Parameters
-    ----------
-    path
-        The file; it is created with the first lock, and stays empty.
-    """
+    """Locks in one empty file, one byte for each table; the operating system releases them when their process ends."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -29,13 +29,7 @@ def is_stamp(checksum: str | None) -> bool:
 
 
 class Checksum:
-    """The checksum of bytes that are added in parts.
-
-    Attributes
-    ----------
-    bytes
-        How many bytes were added.
-    """
+    """The checksum and the number of bytes that are added in parts."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()

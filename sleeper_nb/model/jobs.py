@@ -142,13 +142,7 @@ def check_job_id(job_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DoneBefore:
-    """What a run of a job finds that was done before: it changes nothing.
-
-    Parameters
-    ----------
-    snapshot
-        The version that the earlier run made; the current one if that has expired.
-    """
+    """What a run of a job finds that was done before: the version made then, or the current one if that has expired."""
 
     snapshot: Snapshot
     note: str

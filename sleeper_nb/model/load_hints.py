@@ -25,13 +25,7 @@ QUARANTINE: Final = Action("--quarantine bad.parquet", "quarantine='bad.parquet'
 
 @dataclass(frozen=True, slots=True)
 class LoadOption:
-    """An option of a load that forgives a difference.
-
-    Parameters
-    ----------
-    before
-        The words before it, which go with it where there are no options.
-    """
+    """An option of a load that forgives a difference; the words before it go with it where there are no options."""
 
     before: str
     option: Action

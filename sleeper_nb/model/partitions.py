@@ -151,13 +151,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSplit:
-    """A split of one leaf in two at one value of one row key.
-
-    Parameters
-    ----------
-    point
-        Smaller values go to the left child, the others to the right child.
-    """
+    """A split of one leaf in two at one value of one row key; smaller values go to the left child."""
 
     partition_id: str
     dimension: int

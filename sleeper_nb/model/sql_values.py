@@ -57,17 +57,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A part of a text of SQL, byte for byte: a condition, a value, a relation.
-
-    Parameters
-    ----------
-    text
-        The part.
-    at
-        Where it begins, in characters.
-    written
-        All that the user wrote.
-    """
+    """A part of what a user wrote, byte for byte: a condition, a value, a relation; and where it begins."""
 
     text: str
     at: int

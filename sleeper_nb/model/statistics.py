@@ -121,13 +121,7 @@ def can_have_statistics(kind: FieldType) -> bool:
 
 
 class StatisticsOfRows:
-    """Collects the statistics of columns from batches of rows.
-
-    Parameters
-    ----------
-    fields
-        The fields; batches have them under their names in files.
-    """
+    """Collects the statistics of fields from batches of rows, which have them under their names in files."""
 
     def __init__(self, fields: Sequence[Field]) -> None:
         self._seen = {field.column: ColumnStatistics(field.column, field.type.name, None, None, 0) for field in fields}

@@ -59,13 +59,7 @@ class Waiting:
 
 
 class CommitQueue:
-    """Gives the changes of all threads, in order, to the one thread that commits.
-
-    Parameters
-    ----------
-    limit
-        The most changes in one batch.
-    """
+    """Gives the changes of all threads, in order and at most `limit` at a time, to the one thread that commits."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -93,19 +93,8 @@ class DataFileSettings:
 class SortedKeys:
     """Checks the order of batches of rows as they arrive, and tracks the least and greatest value of each row key.
 
-    Parameters
-    ----------
-    schema
-        The table's schema. Batches must have its row keys and sort keys, with the same types.
-
-    Attributes
-    ----------
-    rows
-        The number of rows so far.
-    in_order
-        Whether they are sorted by row keys, then sort keys, across batches too.
-    least, greatest
-        The least and greatest value of each row key; None before the first row, or if all values are null.
+    Batches have the row keys and sort keys of the schema. The ends are None before the first row, or if all values are
+    null.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -182,10 +171,7 @@ class DataFile:
 class DataFileWriter:
     """Writes one data file, row group by row group. If the ``with`` block ends with an error, no file is left.
 
-    Parameters
-    ----------
-    schema
-        The table's schema. Batches must have its columns and be sorted by its row keys, then sort keys.
+    Batches must have the columns of the table's schema, and be sorted by its row keys, then sort keys.
     """
 
     def __init__(
@@ -291,19 +277,9 @@ _BLOCK: Final = 32
 
 
 def encodings(rows: pa.Table, with_dictionary: Collection[str], page_bytes: int, page_version: int) -> dict[str, Any]:
-    """Return the options of PyArrow's Parquet writer that choose encodings.
+    """Return the options of PyArrow's Parquet writer that choose encodings, for a file that begins with some rows.
 
-    Parameters
-    ----------
-    rows
-        The first rows of the file.
-    with_dictionary
-        The columns that may have dictionaries.
-    page_bytes
-        The most bytes of a dictionary.
-    page_version
-        The version of the data pages. In those of version 1 numbers are not kept as differences, as readers of that
-        version need not know them.
+    In data pages of version 1 numbers are not kept as differences, as readers of that version need not know them.
     """
     dictionaries: list[str] = []
     differences = []

@@ -247,13 +247,10 @@ class Storage:
             raise
 
     def write_new(self, path: str, content: bytes) -> bool:
-        """Write a small file unless one with that name exists, which stays unchanged.
+        """Write a small file unless one with that name exists; return whether it was written.
 
-        Returns
-        -------
-        bool
-            Whether it was written; at most one of several concurrent writers gets True. On a file system without hard
-            links, a process that ends during the call may leave part of the file.
+        At most one of several concurrent writers gets True. On a file system without hard links, a process that ends
+        during the call may leave part of the file.
         """
         with self._explained(path):
             return self.place.put_new(path, content)

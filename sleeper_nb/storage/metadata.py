@@ -157,13 +157,7 @@ def _named(place: str) -> Iterator[None]:
 
 
 def write_saved_log(storage: Storage, path: str, entries: Sequence[bytes]) -> str:
-    """Write entries of the log in order, one JSON line each (`sleeper_nb.model.transactions.to_entry`).
-
-    Returns
-    -------
-    str
-        The file's checksum.
-    """
+    """Write entries of the log in order, one JSON line each, and return the file's checksum."""
     content = b"".join(entry + b"\n" for entry in entries)
     storage.write(path, content)
     return checksum_of(content)

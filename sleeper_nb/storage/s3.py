@@ -81,14 +81,9 @@ def judge_s3(error: Exception) -> Judgement:
 
 
 def explain_s3(error: Exception, located: str, bucket: str, ask: Callable[[], None]) -> SleeperError | None:
-    """Return the error for a user; None when it is not one of S3.
+    """Return the error for a user, of boto3's or Arrow's; None when it is not one of S3.
 
-    Parameters
-    ----------
-    error
-        From boto3, or an `OSError` from Arrow.
-    ask
-        Sends a request to the bucket by boto3, since S3's answer about a single object may not say what is wrong.
+    `ask` sends a request to the bucket by boto3, since S3's answer about a single object may not say what is wrong.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -305,14 +300,7 @@ READ_SECONDS = 20
 class S3Connection:
     """A connection to S3 for all buckets; region, server and keys are looked up when first needed.
 
-    `NotInstalled` when boto3 is missing.
-
-    Parameters
-    ----------
-    aws
-        Where it is; the region is ``us-east-1`` when boto3 finds none.
-    network
-        Retries requests within bounds, and shows it; a new one when None.
+    `NotInstalled` when boto3 is missing. The region is ``us-east-1`` when boto3 finds none.
     """
 
     def __init__(self, aws: AwsTarget = AS_BOTO3_FINDS_IT, network: Network | None = None) -> None:

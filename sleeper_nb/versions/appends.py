@@ -144,12 +144,9 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """How much one batch of a stream may hold; None is no limit. A batch has one append at least, however large.
+    """How many appends, references and rows one batch of a stream may add; None is no limit.
 
-    Parameters
-    ----------
-    snapshots, files, rows
-        The most appends, added file references, and added rows.
+    A batch has one append at least, however large.
     """
 
     snapshots: int | None = None

@@ -48,14 +48,9 @@ def create_savepoint(
     author: str | None,
     periodic: bool = False,
 ) -> Savepoint:
-    """Save a version.
+    """Save a version, whose snapshot may have expired when another savepoint still keeps it.
 
     `NotFound` when the version is no longer retained. `AlreadyExists` when a savepoint has, or had, that name.
-
-    Parameters
-    ----------
-    saved
-        The version. Its snapshot may have expired, when another savepoint still keeps it.
     """
     if name is not None:
         check_savepoint_name(name)

@@ -43,11 +43,6 @@ class Leases:
 
     While any lease is held, a thread renews each of them before it ends. A session that cannot reach the catalog for
     longer than a lease lasts may lose its files; the read that misses a file then fails.
-
-    Parameters
-    ----------
-    duration
-        How long a lease lasts without being renewed.
     """
 
     def __init__(self, catalog: Catalog, clock: Clock, author: str | None, duration: timedelta = DURATION) -> None:

@@ -170,13 +170,7 @@ def save_if_due(
 
 
 class SavepointKeeper:
-    """Creates and deletes the periodic savepoints of a table, in one run of its maintenance.
-
-    Parameters
-    ----------
-    author
-        The author of new savepoints.
-    """
+    """Creates and deletes the periodic savepoints of a table, in one run of its maintenance."""
 
     def __init__(
         self, store: StateStore, schedule: SavepointSchedule, head: Snapshot, now: datetime, author: str | None

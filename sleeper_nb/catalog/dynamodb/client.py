@@ -105,15 +105,7 @@ def no_region() -> StorageError:
 
 
 def explain(error: Exception, operation: str, where: str, tries: int) -> StorageError:
-    """Return the error for a user.
-
-    Parameters
-    ----------
-    error
-        What boto3 raised.
-    tries
-        How often it was sent.
-    """
+    """Return the error for a user, of what boto3 raised in the last of some tries."""
     code, kind = code_of(error), {one.__name__ for one in type(error).__mro__}
     refused = f"DynamoDB refused {operation} on {where}"
     if code in _EXPIRED:
@@ -184,13 +176,7 @@ class Lost:
 
 
 class DynamoDB:
-    """One region of DynamoDB.
-
-    Parameters
-    ----------
-    network
-        Retries requests within bounds, and shows it; a new one when None.
-    """
+    """One region of DynamoDB."""
 
     def __init__(self, aws: AwsTarget, clock: Clock, network: Network | None = None) -> None:
         self.aws, self.clock, self.network = aws, clock, network or Network(clock)

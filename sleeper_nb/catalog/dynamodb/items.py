@@ -117,13 +117,7 @@ def action(kind: str, body: dict[str, Any], condition: str | None, values: Mappi
 
 
 def snapshot_item(table_id: str, snapshot: Snapshot, first: int) -> Item:
-    """Return the attributes of a snapshot's item.
-
-    Parameters
-    ----------
-    first
-        The id of the first snapshot in the same commit.
-    """
+    """Return the attributes of a snapshot's item; `first` is the id of the first snapshot in the same commit."""
     return {
         **row_of(snapshot),
         "first": first,

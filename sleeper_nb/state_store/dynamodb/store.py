@@ -157,11 +157,6 @@ class DynamoDBStateStore(StateStore):
     """Keeps active files, files ready for garbage collection, and partitions, each in a DynamoDB table.
 
     `InvalidInput` when the catalog is not a `DynamoDBCatalog`.
-
-    Parameters
-    ----------
-    catalog
-        A `DynamoDBCatalog`.
     """
 
     name: ClassVar[str] = "DynamoDBStateStore"
