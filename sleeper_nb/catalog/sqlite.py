@@ -47,7 +47,6 @@ from sleeper_nb.catalog.checked_rows import (
 from sleeper_nb.catalog.sqlite_file import CommitLocks, SqliteFile
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import CHECK, CatalogDamaged
-from sleeper_nb.last_used import LastUsed
 from sleeper_nb.model.jobs import Job, Lease, ServiceLease
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
@@ -163,8 +162,6 @@ SELECT tables.id, tables.current_snapshot, tables.current_commit,
 FROM tables LEFT JOIN snapshots ON snapshots.table_id = tables.id AND snapshots.id = tables.current_snapshot
 """  # noqa: S608 - our own column names
 _SELECT_CURRENT = f"{_SELECT_CURRENT_OF_ALL} WHERE tables.id = ?"
-_CHECKED_ROWS = 64
-"""How many rows of current snapshots are kept decoded."""
 _SELECT_HEAD = "SELECT current_snapshot, current_commit FROM tables WHERE id = ?"
 _INSERT_SNAPSHOT = f"INSERT INTO snapshots (table_id, {_COLUMNS}) VALUES (?{', ?' * len(_SNAPSHOT)}, ?)"  # noqa: S608
 _FLOOR = """
@@ -348,8 +345,6 @@ class SqliteCatalog(Catalog):
     def __init__(self, path: Path, *, sync: bool = True) -> None:
         self._file = SqliteFile(path, sync=sync, format_version=FORMAT_VERSION, tables=_TABLE_NAMES, upgrade=upgrade)
         self._locks = CommitLocks(path.with_name(f"{path.name}-turns"))
-        # by the whole row: an operation reads the same current snapshot several times
-        self._checked: LastUsed[tuple[Any, ...], Snapshot] = LastUsed(_CHECKED_ROWS)
 
     def create_table(self, entry: TableEntry, first: Snapshot) -> None:
         with self._file.transaction() as run:
@@ -414,8 +409,7 @@ class SqliteCatalog(Catalog):
         rows = self._file.rows(_SELECT_CURRENT, (table_id,))
         if not rows:
             raise unknown_table_id(table_id)
-        (row,) = rows
-        return self._checked.get(row) or self._checked.put(row, _CurrentRow.of(self._file.name, row).checked())
+        return _CurrentRow.of(self._file.name, rows[0]).checked()
 
     def current_of_all(self) -> dict[str, Snapshot]:
         found = (_CurrentRow.of(self._file.name, row) for row in self._file.rows(_SELECT_CURRENT_OF_ALL))
