@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import (
@@ -20,16 +20,11 @@ from sleeper_nb.model.snapshots import (
 )
 from sleeper_nb.report import Grid, Report, counted
 
+if TYPE_CHECKING:  # a tool that reads savepoints has both from `SavepointManager`
+    from sleeper_nb.storage.filesystem import Storage
+    from sleeper_nb.storage.metadata import ManifestList
+
 _PROPOSED = frozenset({"id", "savedSnapshotId", "schemaId", "fullManifestList", "recordCount"})
-
-
-class FileIO(Protocol):
-    """Reads files, such as those of a table's folder (`sleeper_nb.storage.filesystem.Storage`)."""
-
-    @property
-    def root(self) -> str: ...
-
-    def read(self, path: str) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +48,6 @@ class ManifestFileMeta:
     num_added_files: int
     num_deleted_files: int
     schema_id: int
-
-
-class ReadsManifests(Protocol):
-    """Reads the list of a version's manifests (``table.savepoint_manager.manifest_list``)."""
-
-    def read(self, savepoint: Savepoint) -> tuple[ManifestFileMeta, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +155,7 @@ class Savepoint(Report):
         """
         return reference_of(self.id, self.name)
 
-    def data_manifests(self, manifest_list: ReadsManifests) -> tuple[ManifestFileMeta, ...]:
+    def data_manifests(self, manifest_list: ManifestList) -> tuple[ManifestFileMeta, ...]:
         """Return the files that list all data files of the savepoint.
 
         Paimon's list names many manifests, each with a part of the files. Here one Parquet file, `full_manifest_list`,
@@ -240,7 +229,7 @@ class Savepoint(Report):
             raise InvalidInput(f"not a savepoint: {error!r}", hint=hint) from error
 
     @classmethod
-    def from_path(cls, files: FileIO, path: str) -> Savepoint:
+    def from_path(cls, files: Storage, path: str) -> Savepoint:
         """Read a savepoint's file.
 
         The file holds what was saved; whether the savepoint still exists is in the catalog: see `SavepointManager`.

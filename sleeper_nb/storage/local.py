@@ -180,9 +180,7 @@ class LocalPlace:
         return found
 
     def folders(self, folder: str) -> list[str]:
-        selector = fs.FileSelector(self._at(folder).rstrip("/"), allow_not_found=True)
-        found = self.filesystem.get_file_info(selector)
-        return [info.base_name for info in found if info.type == fs.FileType.Directory]
+        return [entry.name for entry in self._entries(folder) if entry.is_dir()]
 
     def delete(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError), self._folder_of(path) as (folder, name):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import retained
@@ -13,6 +13,9 @@ from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.metadata import ManifestList
 from sleeper_nb.versions.delete_savepoint import NOTHING_KEPT, kept_by_each
+
+if TYPE_CHECKING:
+    from sleeper_nb.table.table import Table
 
 
 def list_savepoints(store: StateStore, table: str, *, with_bytes: bool) -> Listing[Savepoint]:
@@ -39,14 +42,6 @@ def list_savepoints(store: StateStore, table: str, *, with_bytes: bool) -> Listi
     return Listing(savepoints, columns, tuple(cells), f"savepoints of {table}")
 
 
-class HasStore(Protocol):
-    """What a savepoint manager is made from: a table (`sleeper_nb.table.Table`)."""
-
-    @property
-    def _store(self) -> StateStore:
-        """What keeps the table's versions; no user needs it."""
-
-
 class SavepointManager:
     """Finds the savepoints of one table: ``SavepointManager(table)``, or ``table.savepoint_manager``.
 
@@ -55,8 +50,8 @@ class SavepointManager:
     every savepoint that exists has its file, for tools that do not know the catalog.
     """
 
-    def __init__(self, table: HasStore) -> None:
-        store = table._store  # noqa: SLF001 - the protocol says it
+    def __init__(self, table: Table) -> None:
+        store = table._store  # noqa: SLF001 - no user needs it
         self._catalog, self._table_id = store.catalog, store.table_id
         self.files = store.storage
         self.manifest_list = ManifestList(store.storage)
