@@ -19,10 +19,11 @@ import pyarrow.parquet as pq
 from sleeper_nb.errors import Action, InvalidInput, StorageError, first_line
 from sleeper_nb.model import statistics
 from sleeper_nb.model.checksums import is_stamp
-from sleeper_nb.model.schema import Field, FieldType, is_list_type
+from sleeper_nb.model.schema import Field, FieldType
 from sleeper_nb.publish.iceberg_schema import FieldIds, promotes, type_json
 from sleeper_nb.publish.live_files import LiveFile, LiveFiles
 from sleeper_nb.publish.manifests import MOST_ENTRIES, ManifestEntry, in_parts
+from sleeper_nb.storage.data_files import stored_paths
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.paths import is_foreign, is_moved
 
@@ -98,23 +99,9 @@ def _problem(opened: pq.ParquetFile) -> str:
     if any(map(_has_id, opened.schema_arrow)):
         return "has field ids of the program that wrote it, which other engines believe before names"
     stored = [opened.schema.column(place).path for place in range(len(opened.schema))]
-    if stored != [path for each in opened.schema_arrow for path in _stored_paths(each.name, each.type)]:
+    if stored != [path for each in opened.schema_arrow for path in stored_paths(each.name, each.type)]:
         return "has lists or maps with other names inside than other engines look for"
     return ""
-
-
-def _stored_paths(path: str, kind: pa.DataType) -> Iterator[str]:
-    """Yield the paths of the columns in which a file has a field, with the names that Parquet advises."""
-    if is_list_type(kind):
-        yield from _stored_paths(f"{path}.list.element", kind.value_type)
-    elif pa.types.is_map(kind):
-        yield from _stored_paths(f"{path}.key_value.key", kind.key_type)
-        yield from _stored_paths(f"{path}.key_value.value", kind.item_type)
-    elif pa.types.is_struct(kind):
-        for place in range(kind.num_fields):
-            yield from _stored_paths(f"{path}.{kind.field(place).name}", kind.field(place).type)
-    else:
-        yield path
 
 
 def _has_id(field: pa.Field) -> bool:

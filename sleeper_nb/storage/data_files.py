@@ -18,7 +18,7 @@ from sleeper_nb.errors import StorageError
 from sleeper_nb.model.checksums import Checksum
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.properties import STATISTICS, TableProperties
-from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.schema import Schema, is_list_type
 from sleeper_nb.model.statistics import AUTO_COLUMNS, ColumnStatistics, StatisticsColumns, StatisticsOfRows
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.integrity import checksummed
@@ -290,20 +290,20 @@ def encodings(rows: pa.Table, with_dictionary: Collection[str], page_bytes: int,
         if page_version > 1 and not repeats and _differs_little(values):
             differences.append(field.name)
         elif fits:
-            dictionaries += _columns_of(field.name, field.type)
+            dictionaries += stored_paths(field.name, field.type)
     return {"use_dictionary": dictionaries, "column_encoding": dict.fromkeys(differences, DIFFERENCES) or None}
 
 
-def _columns_of(path: str, kind: pa.DataType) -> Iterator[str]:
-    """Yield the paths of a field's columns in a Parquet file; a nested field has several."""
-    if pa.types.is_list(kind):
-        yield from _columns_of(f"{path}.list.element", kind.value_type)
+def stored_paths(path: str, kind: pa.DataType) -> Iterator[str]:
+    """Yield the paths of a field in a Parquet file, by the names that Parquet advises; a nested one has several."""
+    if is_list_type(kind):
+        yield from stored_paths(f"{path}.list.element", kind.value_type)
     elif pa.types.is_map(kind):
-        yield from _columns_of(f"{path}.key_value.key", kind.key_type)
-        yield from _columns_of(f"{path}.key_value.value", kind.item_type)
+        yield from stored_paths(f"{path}.key_value.key", kind.key_type)
+        yield from stored_paths(f"{path}.key_value.value", kind.item_type)
     elif pa.types.is_struct(kind):
         for field in kind:
-            yield from _columns_of(f"{path}.{field.name}", field.type)
+            yield from stored_paths(f"{path}.{field.name}", field.type)
     else:
         yield path
 
