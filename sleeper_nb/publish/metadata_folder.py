@@ -170,36 +170,28 @@ class Named:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOver:
-    """The files of the folder that publications have left over."""
+def delete_left_over(
+    storage: Storage, metadata: TableMetadata, number: int, files: Iterable[StoredFile], now: datetime
+) -> None:
+    """Delete the files older than `GRACE` that the newest metadata, of this number, do not name; others' files stay."""
+    old = [each.path for each in files if now - each.modified > GRACE]
+    described = [path for path in old if paths.is_of_publication(path)]
+    named = Named(storage, metadata).files() if described else set()
+    gone = [path for path in described if path not in named]
+    gone += [path for path in old if _is_superseded(storage, metadata, number, path)]
+    for path in gone:
+        storage.delete(path)
+    if gone:
+        logger.info("%s: deleted %d metadata files of publications that are superseded", storage.root, len(gone))
 
-    storage: Storage
-    metadata: TableMetadata  # the newest
-    number: int
 
-    def delete(self, files: Iterable[StoredFile], now: datetime) -> int:
-        """Delete those that are older than `GRACE`; return how many. Files of other programs stay."""
-        old = [each.path for each in files if now - each.modified > GRACE]
-        described = [path for path in old if paths.is_of_publication(path)]
-        named = Named(self.storage, self.metadata).files() if described else set()
-        gone = [path for path in described if path not in named]
-        gone += [path for path in old if self._is_superseded(path)]
-        for path in gone:
-            self.storage.delete(path)
-        if gone:
-            logger.info(
-                "%s: deleted %d metadata files of publications that are superseded", self.storage.root, len(gone)
-            )
-        return len(gone)
-
-    def _is_superseded(self, path: str) -> bool:
-        """Return whether a file is older metadata of ours, whose newest version is no longer kept."""
-        number = paths.table_metadata_number(path)
-        if number is None or number >= self.number:
-            return False
-        try:
-            body = read_body(self.storage, number)
-            return is_ours(body, number) and parsed(self.storage, body, number).main not in self.metadata.numbers
-        except StorageError:
-            return False
+def _is_superseded(storage: Storage, metadata: TableMetadata, newest: int, path: str) -> bool:
+    """Return whether a file is older metadata of ours, whose newest version is no longer kept."""
+    number = paths.table_metadata_number(path)
+    if number is None or number >= newest:
+        return False
+    try:
+        body = read_body(storage, number)
+        return is_ours(body, number) and parsed(storage, body, number).main not in metadata.numbers
+    except StorageError:
+        return False

@@ -363,7 +363,7 @@ class _Publishing:
         """Delete what no metadata name, now and then: to find that out takes a read for each published version."""
         if len(metadata.snapshots) > _FEW and number % _EVERY:
             return
-        folder.LeftOver(self._storage, metadata, number).delete(found.files, self._store.clock.now())
+        folder.delete_left_over(self._storage, metadata, number, found.files, self._store.clock.now())
 
     def _report(
         self, metadata: TableMetadata, number: int, warnings: tuple[str, ...], *, is_nothing: bool

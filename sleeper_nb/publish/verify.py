@@ -17,7 +17,6 @@ from sleeper_nb.publish.published import lease_ends
 from sleeper_nb.publish.table_metadata import PublishedSnapshot, TableMetadata
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.places import StoredFile
 
 _KIND = "published"
 _AGAIN = "other engines cannot read it: unpublish the table, then publish it again"
@@ -66,12 +65,10 @@ class _Verifying:
                 _KIND, f"it points to {hint or 'no version'}, not {self.found.own}", paths.VERSION_HINT, means
             )
         versions = self._versions()
-        sizes = {each.path: each.bytes for folder_ in (paths.PUBLISHED, paths.DATA) for each in self._list(folder_)}
+        files = (*self.found.files, *self.store.storage.list(paths.DATA))
+        sizes = {each.path: each.bytes for each in files}
         for snapshot in self._readable():
             yield from self._of_snapshot(snapshot, versions.get(snapshot.id), sizes)
-
-    def _list(self, name: str) -> tuple[StoredFile, ...]:
-        return self.found.files if name == paths.PUBLISHED else self.store.storage.list(name)
 
     def _readable(self) -> Iterator[PublishedSnapshot]:
         """Yield the published versions whose files must be there: of a superseded one they may have been deleted."""
