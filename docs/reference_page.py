@@ -23,7 +23,7 @@ from sleeper_nb.session.administration import Administration
 from sleeper_nb.session.procedures import PROCEDURES
 from sleeper_nb.session.session_inspect import SessionInspect
 from sleeper_nb.table import Table
-from sleeper_nb.table.table_inspect import TableInspect
+from sleeper_nb.table.table import TableInspect
 from sleeper_nb.table.table_maintenance import Maintenance
 
 CAST_TARGETS = (*SIMPLE_TYPES, "decimal", "list", "map", "struct")

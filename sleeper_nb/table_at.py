@@ -165,9 +165,7 @@ class TableAt(Report):
         InvalidInput, NotFound
             When the table's filters, iterator or aggregations do not fit its schema.
         """
-        return self._plan(self.state, regions)
-
-    def _plan(self, state: TableState, regions: Sequence[Region] | None) -> ScanPlan:
+        state = self.state
         return plan_scan(state, regions, self._processing(state.schema))
 
     @checked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -24,21 +24,14 @@ from sleeper_nb.model.evolution import (
 )
 from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
 from sleeper_nb.model.properties import EXPECT, STATISTICS, TABLE_SCHEMA, TableProperties, schema_line
-from sleeper_nb.model.property_guide import PropertyValue, list_values, table_values
 from sleeper_nb.model.schema import Check, Schema
 from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import SetProcessing
 from sleeper_nb.read.row_processing import Processor
-from sleeper_nb.report import Listing
 from sleeper_nb.state_store.commit_queue import Announce
 
 logger = logging.getLogger(__name__)
-
-
-def property_values(table: OpenTable, names: Iterable[str]) -> Listing[PropertyValue]:
-    values = table_values(table.properties, names)
-    return list_values(values, f"properties of {table.name}")
 
 
 def set_properties(table: OpenTable, changes: Mapping[str, str | None]) -> OpenTable:

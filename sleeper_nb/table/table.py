@@ -1,4 +1,4 @@
-"""`Table`: what a user calls on an open table. Each method hands its work to the part that does it."""
+"""`Table`, what a user calls on an open table, and `TableInspect`. Methods hand their work to the part that does it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from sleeper_nb.admin.alter import AlterReport
 from sleeper_nb.arguments import checked
-from sleeper_nb.catalog.catalog_base import retained
+from sleeper_nb.catalog.catalog_base import read_consistently, retained
 from sleeper_nb.changes import Changes
 from sleeper_nb.display.listings import Pictured
 from sleeper_nb.display.timeline_picture import timeline, timeline_lines
@@ -20,6 +20,7 @@ from sleeper_nb.errors import Action, ConfirmationNeeded, HintParts, InvalidInpu
 from sleeper_nb.load.load_options import LoadArguments, LoadOptions
 from sleeper_nb.load.load_report import LoadReport
 from sleeper_nb.maintain.maintain import MaintenanceReport
+from sleeper_nb.maintain.status import Housekeeping, TableStatus, table_status
 from sleeper_nb.model.evolution import (
     AddCheck,
     DropCheck,
@@ -34,8 +35,9 @@ from sleeper_nb.model.evolution import (
     additions,
 )
 from sleeper_nb.model.expectations import counts_line
-from sleeper_nb.model.property_guide import PropertyValue
-from sleeper_nb.model.savepoints import Savepoint, savepoint_label, savepoints_by_snapshot
+from sleeper_nb.model.jobs import Job, Lease
+from sleeper_nb.model.property_guide import PropertyValue, list_values, table_values
+from sleeper_nb.model.savepoints import RetainedVersions, Savepoint, savepoint_label, savepoints_by_snapshot
 from sleeper_nb.model.schema import Check, Field, Schema, parse_type
 from sleeper_nb.model.snapshots import (
     SavepointReference,
@@ -51,16 +53,16 @@ from sleeper_nb.publish.published import UnpublishReport, check_unpublishing, un
 from sleeper_nb.query import EngineName
 from sleeper_nb.read.column_profile import ColumnProfile
 from sleeper_nb.read.export import ExportReport
+from sleeper_nb.read.job_tracking import LISTED_JOBS, Which, jobs_of, list_jobs
 from sleeper_nb.report import CONFIRM, Grid, Listing, Report, Stacked
 from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table import configuring, loading
 from sleeper_nb.table.edit_methods import EditMethods, MergeBuilder
 from sleeper_nb.table.folder_watch import DEFAULT_EVERY, FolderWatch, WatchedFolder, WatchReport
-from sleeper_nb.table.publishing import publish_after, publish_version
-from sleeper_nb.table.table_inspect import TableInspect
+from sleeper_nb.table.publishing import publish_after, publish_version, with_published
 from sleeper_nb.table.table_maintenance import Maintenance, maintain
-from sleeper_nb.table_at import TableAt, current_version, version_of
+from sleeper_nb.table_at import Inspect, TableAt, current_version, version_of
 from sleeper_nb.versions.comparison import ComparedRows, compare, newer_schema
 from sleeper_nb.versions.create_savepoint import create_savepoint, save_current, savepoint_named
 from sleeper_nb.versions.delete_savepoint import SavepointDeletion, delete_savepoint, plan_savepoint_deletion
@@ -894,7 +896,7 @@ class Table(Report):
     @checked
     def properties(self, names: Iterable[str] = ()) -> Listing[PropertyValue]:
         """Return properties with their values, their defaults, and where each was set; all when no name is given."""
-        return configuring.property_values(self._opened, names)
+        return list_values(table_values(self._opened.properties, names), f"properties of {self.name}")
 
     @checked
     def set_properties(self, changes: Mapping[str, str | None]) -> Listing[PropertyValue]:
@@ -1060,6 +1062,64 @@ class Table(Report):
         """Return the widget of `explore`, opened on what changed between the last two versions."""
         explorer: Explorer = self._opened.components.explore(self.name, None, "changes")
         return explorer
+
+
+class TableInspect(Inspect):
+    """Lists what a table's current version has, its jobs and its readers; made by `Table.inspect`."""
+
+    def __init__(self, table: OpenTable) -> None:
+        self._opened = table
+
+    def _at(self) -> TableAt:
+        return current_version(self._opened)
+
+    def files(self) -> Pictured[dict[str, Any]]:
+        """Return the files that the current version reads, as `Inspect.files` does."""
+        catalog, table_id, now = self._opened.store.catalog, self._opened.entry.id, self._opened.store.clock.now()
+        # A compaction that commits in between would leave its old inputs without the claim on them.
+        at, claims = read_consistently(self._at, lambda: catalog.claims(table_id, now))
+        return self._files(at, claims)
+
+    @checked
+    def jobs(self, which: Which = "all", *, limit: int = LISTED_JOBS) -> Listing[Job]:
+        """Return the newest runs of the table's jobs, newest first: compactions, bulk imports, ingests with a job id.
+
+        Parameters
+        ----------
+        which
+            ``"all"``, ``"running"``, or ``"failed"``: those that failed, and those whose process is gone.
+        limit
+            The most runs to return. Records are kept for 7 days.
+        """
+        catalog, now = self._opened.store.catalog, self._opened.store.clock.now()
+        pairs = [(self._opened.entry, run) for run in jobs_of(catalog, self._opened.entry.id, which, limit, now)]
+        return list_jobs(f"jobs of {self._opened.name}", pairs, now, with_table=False)
+
+    def versions(self) -> RetainedVersions:
+        """Return the snapshots and the savepoints that can be read, of one moment."""
+        return retained(self._opened.store.catalog, self._opened.entry.id)
+
+    def has_changed(self) -> bool:
+        """Return whether the table was renamed, dropped, paused, or got other properties since it was opened.
+
+        This costs one request to the catalog.
+        """
+        opened = self._opened.entry
+        now = self._opened.store.catalog.entry(opened.id)
+        return now is None or now != opened or now.properties_checksum != opened.properties_checksum
+
+    def status(self) -> TableStatus:
+        """Return the table's state, what is due, and what to do next. Nothing is changed, and Spark is not started."""
+        current = table_status(self._opened.store, self._opened.name, Housekeeping.of(self._opened.properties))
+        notes = configuring.property_notes(self._opened, self._opened.store.load(current.snapshot))
+        return with_published(self._opened, replace(current, notes=notes))
+
+    def leases(self) -> Listing[Lease]:
+        """Return the versions that long readers hold, oldest first; garbage collection keeps their files."""
+        held, now = self._opened.store.catalog.leases(self._opened.entry.id), self._opened.store.clock.now()
+        cells = tuple((e.id, e.snapshot_id, e.purpose, e.author, e.since, e.until, e.has_ended(now)) for e in held)
+        columns = ("lease", "snapshot", "reader", "who", "since", "until", "ended")
+        return Listing(held, columns, cells, f"leases of {self._opened.name}")
 
 
 def _reference(

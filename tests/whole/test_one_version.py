@@ -28,7 +28,7 @@ from sleeper_nb.session.administration import Administration
 from sleeper_nb.session.session_inspect import SessionInspect
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.local import LocalPlace
-from sleeper_nb.table.table_inspect import TableInspect
+from sleeper_nb.table.table import TableInspect
 from sleeper_nb.table.table_maintenance import Maintenance
 from sleeper_nb.table_at import Inspect
 from sleeper_nb.widgets.explorer import TABS, Explorer
