@@ -233,7 +233,7 @@ def kept_versions(store: StateStore, now: datetime, forgotten: Collection[int] =
     snapshots, savepoints = store.retained(), catalog.savepoints(table_id)
     leases = catalog.leases(table_id)
     return {
-        "retained snapshots": versions_kept(snapshots, (), (), now, forgotten),
+        "retained snapshots": {snapshot.id for snapshot in snapshots} - {*forgotten},
         "savepoints": versions_kept((), savepoints, (), now),
         "published versions": versions_kept((), (), [each for each in leases if each.is_published], now),
         "readers": versions_kept((), (), [each for each in leases if not each.is_published], now),
@@ -262,14 +262,10 @@ def _reasons(
 
 
 def versions_kept(
-    snapshots: Iterable[Snapshot],
-    savepoints: Iterable[Savepoint],
-    leases: Iterable[Lease],
-    now: datetime,
-    forgotten: Collection[int] = (),
+    snapshots: Iterable[Snapshot], savepoints: Iterable[Savepoint], leases: Iterable[Lease], now: datetime
 ) -> set[int]:
     """Return the snapshots that these keep, as in `kept_versions`. Pure."""
-    kept = {snapshot.id for snapshot in snapshots} - {*forgotten}
+    kept = {snapshot.id for snapshot in snapshots}
     kept |= {savepoint.saved_snapshot_id for savepoint in savepoints}
     return kept | {lease.snapshot_id for lease in leases if not lease.has_ended(now)}
 

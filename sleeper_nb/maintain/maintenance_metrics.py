@@ -43,11 +43,6 @@ class MaintenanceMetrics:
     tables: tuple[TableStatus, ...] = ()
     unreadable: tuple[str, ...] = ()
 
-    @staticmethod
-    def can_replace(text: str) -> bool:
-        """Return whether a text is empty or one of these, and no other file of the user."""
-        return not text.strip() or text.startswith("# HELP sleeper_")
-
     def resume(self, text: str) -> None:
         """Go on from the counters and times of an earlier text; from none when it is about another instance."""
         samples = [each for each in _samples(text) if each[1].get("instance") == self.instance]

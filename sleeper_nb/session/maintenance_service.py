@@ -266,8 +266,9 @@ class MetricsFile:
 
     @staticmethod
     def can_replace(path: Path) -> bool:
-        """Return whether a file may be replaced: it is not there, or is a file of metrics."""
-        return MaintenanceMetrics.can_replace(_text_of(path))
+        """Return whether a file may be replaced: it is not there, is empty, or is a file of metrics."""
+        text = _text_of(path)
+        return not text.strip() or text.startswith("# HELP sleeper_")
 
     def write(self, done: MaintenanceRound, holds_lease: bool) -> None:
         """Write what was done, and how the tables are; `failed` says whether that raised an error."""
