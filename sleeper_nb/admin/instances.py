@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from sleeper_nb.errors import AccessDenied, Action, AlreadyExists, InvalidInput, NotFound, OfOtherWarehouse
 from sleeper_nb.model.properties import InstanceProperties
-from sleeper_nb.report import Listing
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 
@@ -127,11 +126,6 @@ def add_instance(warehouse: Storage, name: str, properties: InstanceProperties) 
     path = f"{name}/{paths.INSTANCE_PROPERTIES}"
     warehouse.write(path, properties.to_text().encode())
     return warehouse.locate(path)
-
-
-def list_instances(summaries: tuple[InstanceSummary, ...], warehouse: str) -> Listing[InstanceSummary]:
-    cells = tuple((each.name, len(each.tables), each.rows, ", ".join(each.tables)) for each in summaries)
-    return Listing(summaries, ("instance", "tables", "rows", "names"), cells, f"instances of {warehouse}")
 
 
 # Which warehouse an instance on DynamoDB belongs to: its name is unique in an account and region, not in a bucket.

@@ -1,28 +1,23 @@
-"""Rename, drop, reinitialise, migrate and declare the tables of an instance."""
+"""Reinitialise, migrate and declare the tables of an instance; plan them, and maintain all."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from sleeper_nb.admin import delete as deletion
 from sleeper_nb.admin import migrate as migration
 from sleeper_nb.admin import reinitialise as reinitialising
 from sleeper_nb.admin.create_plan import CreatePlan, SplitPointsEstimate
-from sleeper_nb.admin.delete import DeletionReport
 from sleeper_nb.admin.reinitialise import ReinitialiseReport
 from sleeper_nb.arguments import checked
-from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
+from sleeper_nb.errors import InvalidInput
 from sleeper_nb.load.data_columns import SchemaChoice
 from sleeper_nb.load.load_options import LoadArguments, LoadOptions
 from sleeper_nb.load.split import initial_split_points, with_splits
 from sleeper_nb.model.properties import STATE_STORE, TABLE_SCHEMA
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.model.table_names import check_table_name
-from sleeper_nb.report import CONFIRM
 from sleeper_nb.session import apply as applying
 from sleeper_nb.session import creating
 from sleeper_nb.session.apply import ApplyReport
@@ -32,32 +27,6 @@ from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.table.configuring import check_fit
 
 logger = logging.getLogger(__name__)
-
-
-def rename(tables: TableOpener, old: str, new: str) -> None:
-    """Rename a table; errors are those of `Session.rename_table`."""
-    entry, catalog = tables.entry(old), tables.components.catalog
-    check_table_name(new, [other.name for other in catalog.tables() if other.id != entry.id])
-    catalog.rename_table(entry.id, entry.name, new)
-    logger.info("renamed table %s (%s) to %s", entry.name, entry.id, new)
-
-
-def drop(tables: TableOpener, name: str, *, force: bool, dry_run: bool) -> DeletionReport:
-    """Drop a table with `force`; return the plan with `dry_run`; otherwise raise `ConfirmationNeeded` with it."""
-    catalog, files, clock = tables.components.catalog, tables.components.property_files, tables.components.clock
-    if force and not dry_run:
-        deletion.finish_deletions(catalog, files, clock)
-    entry = tables.entry(name)
-    plan = deletion.plan_table_deletion(catalog, files, entry, clock)
-    if dry_run:
-        return plan
-    if not force:
-        message = f"this deletes table {plan.table!r} for good: {plan.summary}"
-        raise ConfirmationNeeded(message, hint=CONFIRM, plan=plan)
-    deletion.delete_table(catalog, files, entry, clock)
-    tables.forget(entry.id)
-    logger.info("deleted table %s (%s)", entry.name, entry.id)
-    return replace(plan, dry_run=False)
 
 
 class Administration:

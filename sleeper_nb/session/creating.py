@@ -30,7 +30,7 @@ from sleeper_nb.errors import (
 )
 from sleeper_nb.load import sources as loading
 from sleeper_nb.load.bulk_load import ending_at_first
-from sleeper_nb.load.conform import Difference, grouped, raise_first
+from sleeper_nb.load.conform import Difference, raise_first
 from sleeper_nb.load.data_columns import (
     DataColumn,
     GroupedNumbers,
@@ -53,7 +53,6 @@ from sleeper_nb.load.source_files import SourceFile, hidden_note
 from sleeper_nb.load.sources import IngestSource
 from sleeper_nb.load.split import (
     LOOKED_AT,
-    KeyCandidate,
     KeySample,
     default_leaves,
     holds_keys,
@@ -429,7 +428,7 @@ class _Load:
                 None,
                 None,
                 size,
-                differences=problems or self._differences_of_text(candidates),
+                differences=problems,
                 candidates=candidates,
                 columns=self._columns,
                 odd_texts=self.odd_texts(),
@@ -479,22 +478,6 @@ class _Load:
         state = initial_state(schema, tree, CommitPoint(0, self._tables.components.clock.now()))
         strategy, checks = IngestSettings.of(settings).strategy, self._checks_of(settings)(schema)
         return self._work.plan(state, self._tables.storage, strategy, checks, on_spark=on_spark)
-
-    def _differences_of_text(self, candidates: Sequence[KeyCandidate]) -> tuple[Difference, ...]:
-        """Return what a load of text files with other keys would refuse; raise when one cannot be read.
-
-        Files that are loaded in bulk are not read without keys.
-        """
-        key = next((each.column.name for each in candidates if each.fits), None)
-        if key is None or self._work.in_bulk:
-            return ()
-        files = [each for each in self._sources if isinstance(each, SourceFile) and each.format != "parquet"]
-        schema = replace(self._request.choice, row_keys=(key,), sort_keys=()).schema(self._columns)
-        with _definition_in_hints():
-            matching = replace(self._matching, list_lines=True)
-            read = [loading.read_source(each, schema, matching) for each in files]
-        found = (each for part in read for each in part.differences if each.column != key or each.example)
-        return tuple(map(_defined, grouped(found)))
 
     def split_points(self) -> SplitPointsEstimate:
         """Return the split points of the first row key; raise when a value of a row key does not fit."""

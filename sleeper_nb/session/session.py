@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,15 @@ from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Components, Engines
 from sleeper_nb.engines.engine import EngineSettings
-from sleeper_nb.errors import AlreadyExists, HintParts, InvalidInput, NotFound, SessionClosed, SleeperError
+from sleeper_nb.errors import (
+    AlreadyExists,
+    ConfirmationNeeded,
+    HintParts,
+    InvalidInput,
+    NotFound,
+    SessionClosed,
+    SleeperError,
+)
 from sleeper_nb.load.load_options import LoadArguments
 from sleeper_nb.maintain.system_tables import MARK, SystemRows
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, IteratorNames, Permissions
@@ -22,7 +31,7 @@ from sleeper_nb.model.properties import INSTANCE_PROPERTIES, LOCAL_FILES, Instan
 from sleeper_nb.model.snapshots import VersionReference
 from sleeper_nb.progress import BackgroundJobs, Progress
 from sleeper_nb.query import EngineChoice, Queries, QueryResult
-from sleeper_nb.report import Listing
+from sleeper_nb.report import CONFIRM, Listing
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.session.warehouse import Warehouse
 from sleeper_nb.sql.binding import lookup_in
@@ -51,6 +60,7 @@ if TYPE_CHECKING:
     from sleeper_nb.table import Table
     from sleeper_nb.widgets.explorer import Explorer
 
+logger = logging.getLogger(__name__)
 
 # What a method alone needs is imported in it: the first answer of SQL does not wait for loads, changes and maintenance.
 
@@ -315,9 +325,12 @@ class Session:
             When there is no such table, or another process has renamed or deleted it meanwhile: of two renames at the
             same time one wins.
         """
-        from sleeper_nb.session import administration
+        from sleeper_nb.model.table_names import check_table_name
 
-        administration.rename(self._tables, old, new)
+        entry, catalog = self._tables.entry(old), self._components.catalog
+        check_table_name(new, [other.name for other in catalog.tables() if other.id != entry.id])
+        catalog.rename_table(entry.id, entry.name, new)
+        logger.info("renamed table %s (%s) to %s", entry.name, entry.id, new)
         return self.table(new)
 
     @checked
@@ -345,9 +358,23 @@ class Session:
         StorageError
             When files could not be deleted; the table is gone all the same.
         """
-        from sleeper_nb.session import administration
+        from sleeper_nb.admin import delete as deletion
 
-        return administration.drop(self._tables, name, force=force, dry_run=dry_run)
+        of = self._components
+        catalog, files, clock = of.catalog, of.property_files, of.clock
+        if force and not dry_run:
+            deletion.finish_deletions(catalog, files, clock)
+        entry = self._tables.entry(name)
+        plan = deletion.plan_table_deletion(catalog, files, entry, clock)
+        if dry_run:
+            return plan
+        if not force:
+            message = f"this deletes table {plan.table!r} for good: {plan.summary}"
+            raise ConfirmationNeeded(message, hint=CONFIRM, plan=plan)
+        deletion.delete_table(catalog, files, entry, clock)
+        self._tables.forget(entry.id)
+        logger.info("deleted table %s (%s)", entry.name, entry.id)
+        return replace(plan, dry_run=False)
 
     # The instance.
 

@@ -69,7 +69,9 @@ class Warehouse:
             with connect(self.location, name, **self.aws) as session:
                 tables = session.tables().to_dict()
             summaries.append(InstanceSummary(name, tuple(tables["table"]), sum(tables["rows"])))
-        return instances.list_instances(tuple(summaries), self.location)
+        cells = tuple((each.name, len(each.tables), each.rows, ", ".join(each.tables)) for each in summaries)
+        columns = ("instance", "tables", "rows", "names")
+        return Listing(tuple(summaries), columns, cells, f"instances of {self.location}")
 
     @checked
     def add_instance(self, name: str, properties: Mapping[str, str] | None = None) -> str:
