@@ -33,15 +33,7 @@ _NICE: Final = (1, 2, 2.5, 5, 10)
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """The bars of a column.
-
-    Parameters
-    ----------
-    column
-        The column.
-    marks
-        Of ranges the greatest value of each, in increasing order; otherwise the value of each bar.
-    """
+    """The bars of a column: of ranges the greatest value of each, in increasing order; otherwise the value of each."""
 
     column: Field
     marks: tuple[Any, ...]
@@ -65,20 +57,6 @@ class Bars:
         if not self.are_ranges:
             return ColumnFilter(name, "in", self.marks[begin : end + 1])
         return ColumnFilter(name, "above", (self.marks[begin - 1] if begin else None, self.marks[end]))
-
-    def covered(self, chosen: ColumnFilter | None) -> tuple[int, ...]:
-        """Return the bars that a filter chose."""
-        if chosen is None or chosen.column != self.column.name:
-            return ()
-        if chosen.test == "in" and not self.are_ranges:
-            return tuple(bar for bar, mark in enumerate(self.marks) if mark in chosen.values)
-        if chosen.test == "above" and self.are_ranges:
-            low, high = chosen.values
-            inside = (low is None or mark > low for mark in self.marks)
-            return tuple(
-                bar for bar, (mark, is_in) in enumerate(zip(self.marks, inside, strict=True)) if is_in and mark <= high
-            )
-        return ()
 
 
 def ranges_between(column: Field, low: Any, high: Any) -> Bars:
@@ -170,17 +148,7 @@ class ColumnSummary:
 
 @dataclass(frozen=True, slots=True)
 class BarCube:
-    """Bars of columns, counted by the bars of one column.
-
-    Parameters
-    ----------
-    rows
-        How many rows each bar of the one column has.
-    counts
-        Of each other column, by bar of the one column: how many of its rows each bar of the other has.
-    nulls
-        Of each other column, by bar of the one column: in how many of its rows it is NULL.
-    """
+    """Bars of columns, counted by the bars of one column: `counts` and `nulls` by the other's name, then by its bar."""
 
     rows: Sequence[int]
     counts: Mapping[str, Sequence[Sequence[int]]]

@@ -1,14 +1,14 @@
 """The model of the row grid: pages of a version and headers of its columns, each one SELECT. No widget is needed here.
 
-A page costs about as much wherever it is. Without an order and filters, metadata tells in which files its rows are
-(`sleeper_nb.widgets.key_blocks`). Otherwise the engine finds the places of its rows first, by the columns
-that order them alone, and reads the other columns there; for pages far down, the places of all rows are kept.
+Without an order and filters, metadata tells in which files the rows of a page are (`sleeper_nb.widgets.key_blocks`).
+Otherwise the engine finds the places of its rows first, by the columns that order them alone, and reads the other
+columns there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,8 +20,7 @@ from sleeper_nb.model.deletions import FILE_NUMBER, POSITION
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.progress import Watch
-from sleeper_nb.report import Bytes, Grid, Report, counted, data_rows, values_of
-from sleeper_nb.tabular import as_dict
+from sleeper_nb.report import Bytes, values_of
 from sleeper_nb.widgets.column_bars import (
     NAMED,
     ORDERED,
@@ -32,11 +31,12 @@ from sleeper_nb.widgets.column_bars import (
     ranges_between,
 )
 from sleeper_nb.widgets.key_blocks import KeyBlocks
-from sleeper_nb.widgets.row_grid_query import NESTED, ColumnFilter, GridQuery, literal, select
+from sleeper_nb.widgets.row_grid_query import NESTED, GridQuery, literal, select
 from sleeper_nb.widgets.version_statement import (
     VersionStatement,
     bar_number,
     counted_bars,
+    counted_columns,
     least_and_greatest,
     most_frequent,
     rows_of,
@@ -58,76 +58,31 @@ MOST_FILES: Final = 1_000
 _PLACES: Final = (quoted_name(FILE_NUMBER), quoted_name(POSITION))
 _SMALL: Final = 100_000
 """Rows that are sorted whole in less time than it takes to find their places first."""
-_FAR: Final = 10_000
-"""A page after so many sorted rows is found in the kept order of all of them."""
-_MOST_KEPT: Final = 4_000_000
-"""Rows whose order is kept: 48 MB."""
 _MANY: Final = 100_000
 """In so many rows and more, different values are estimated where they are not known."""
 _MOST_TIES: Final = 16
 """Of rows without places, so many columns decide the order of rows with the same keys."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class GridPage(Report):
+@dataclass(frozen=True, slots=True)
+class GridPage:
     """Some rows of a version, in an order.
 
-    Parameters
-    ----------
-    query
-        What was asked for, with its columns.
-    rows
-        The rows.
-    total
-        How many rows there are; None when that is not known without reading all of a large version.
-    source
-        The table and version, and what was read of it.
-    reads
-        What was read alone: ``2/9 files``; empty when metadata had the answer.
-    line
-        The cell that runs the same query.
+    `total` is None when it is not known without reading all of a large version; `reads` says what was read,
+    ``2/9 files``, and `line` is the cell that runs the same query.
     """
 
     query: GridQuery
     rows: pa.Table
     total: int | None
-    source: str
     reads: str
-    line: str = field(compare=False)
+    line: str
 
     @property
     def is_last(self) -> bool:
         """Whether no row follows."""
         shown: int = self.rows.num_rows
         return shown < self.query.rows if self.total is None else self.query.first + shown >= self.total
-
-    @property
-    def counts(self) -> str:
-        """``rows 21–40 of 336,776``."""
-        first, shown, total = self.query.first, self.rows.num_rows, self.total
-        if not shown:
-            return "no rows"
-        of = f"at least {first + shown:,}" if total is None else f"{total:,}"
-        if first:
-            return f"rows {first + 1:,}–{first + shown:,} of {of}"
-        return counted(shown, "row") if self.is_last else f"first {shown:,} of {of} rows"
-
-    @property
-    def summary(self) -> str:
-        """The counts, and what was read."""
-        return f"{self.counts} · {self.source}"
-
-    def cells(self) -> tuple[tuple[object, ...], ...]:
-        """Return the rows as cells."""
-        return data_rows(self.rows)
-
-    def grid(self) -> Grid:
-        """Return the rows, and which they are."""
-        return Grid(tuple(self.rows.column_names), self.cells(), footer=self.summary)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the rows, a list of values per column."""
-        return as_dict(self.rows)
 
     def value(self, row: int, column: str) -> Any:
         """Return one value, as Python has it; `row` counts from the first of the page."""
@@ -137,13 +92,7 @@ class GridPage(Report):
 
 
 class RowGridModel:
-    """Answers what a row grid asks of one version; it reads in process and never starts Spark.
-
-    Parameters
-    ----------
-    at
-        The version.
-    """
+    """Answers what a row grid asks of one version; it reads in process and never starts Spark."""
 
     def __init__(self, at: TableAt) -> None:
         self._at = at
@@ -152,7 +101,6 @@ class RowGridModel:
         self._of: dict[str, Sequence[int]] = {}
         self._distinct: dict[str, int] = {}
         self._ends: dict[str, tuple[Any, Any]] = {}
-        self._order: _Order | None = None
 
     @cached_property
     def schema(self) -> Schema:
@@ -197,13 +145,7 @@ class RowGridModel:
         return self._at.plan().rows if self._blocks is None else self._blocks.rows
 
     def page(self, query: GridQuery, watch: Watch) -> GridPage:
-        """Return the rows of a page; the last page, when there are fewer rows. The cancel of the work stops it.
-
-        Raises
-        ------
-        NotFound
-            When there is no such column.
-        """
+        """Return the rows of a page; the last page, when there are fewer rows. The cancel of the work stops it."""
         query = query.checked_for(self.schema)
         query = replace(query, columns=query.columns or self.schema.names[:FIRST_COLUMNS])
         total = self._total(query, watch)
@@ -211,15 +153,9 @@ class RowGridModel:
             query = replace(query, first=max(0, total - 1) // query.rows * query.rows)
         answer = self._page_answer(query, total, watch)
         plan = next((each.plan for each in answer.sources), None)
-        reads = Reads.of(() if plan is None else [plan])
-        of, all_of = len(query.columns or ()), len(self.schema.names)
-        columns = f"{of:,} of {all_of:,} columns" if of < all_of else ""
-        source = " · ".join(filter(None, (columns, f"{self._at.name} at {self._at.resolved}", str(reads))))
-        return GridPage(query, rows_of(answer, watch), total, source, reads.in_short, self.line(query))
-
-    def line(self, query: GridQuery) -> str:
-        """Return the cell that runs a query of a page of rows, with all columns; the values are written in it."""
-        return f"%%sleeper sql --engine duckdb\n{self.statement(query, (query.rows, query.first))}"
+        reads = Reads.of(() if plan is None else [plan]).in_short
+        line = f"%%sleeper sql --engine duckdb\n{self.statement(query, (query.rows, query.first))}"
+        return GridPage(query, rows_of(answer, watch), total, reads, line)
 
     def statement(self, query: GridQuery, page: tuple[int, int] | None = None) -> str:
         """Return the SELECT of the rows that a query finds, in its order: all columns, and the values written in it.
@@ -279,11 +215,6 @@ class RowGridModel:
             raise InvalidInput(f"column {name!r} has no histogram", hint="type a filter instead")
         return bars
 
-    def covered(self, chosen: ColumnFilter) -> tuple[int, ...]:
-        """Return the bars that a filter chose, as far as the bars of its column are known."""
-        bars = self._bars.get(chosen.column)
-        return () if bars is None else bars.covered(chosen)
-
     # What is asked
 
     def _total(self, query: GridQuery, watch: Watch) -> int | None:
@@ -305,15 +236,9 @@ class RowGridModel:
         """Return the rows of a page, not read yet."""
         if not self._has_places or (total is not None and total <= _SMALL):
             return self._direct_page(query, watch)
-        is_far = query.first >= _FAR and total is not None and total <= _MOST_KEPT
-        if is_far and not (query.is_all and not query.sorts):
-            answer = self._page_of(query, self._ordered(query, watch), watch)
-        else:
-            answer = self._placed_page(query, watch)
+        answer = self._placed_page(query, watch)
         # the numbers of files are those of a plan: they mean the same in another plan only if it has the same files
         plans = {each.plan.filenames for each in answer.sources if each.plan is not None}
-        if is_far and self._order is not None:
-            plans.add(self._order.filenames)
         return answer if len(plans) <= 1 else self._direct_page(query, watch)
 
     def _direct_page(self, query: GridQuery, watch: Watch) -> QueryResult:
@@ -325,37 +250,15 @@ class RowGridModel:
     def _placed_page(self, query: GridQuery, watch: Watch) -> QueryResult:
         asked = VersionStatement(self._at, watch, row_places=True)
         conditions, first = self._conditions(query, asked)
-        order = self._in_order(query)
-        places = select(asked.table, ", ".join(_PLACES), conditions, order, (query.rows, first))
-        return asked.run(self._rows_at(query, asked, places, conditions))
-
-    def _page_of(self, query: GridQuery, order: _Order, watch: Watch) -> QueryResult:
-        asked = VersionStatement(self._at, watch, row_places=True)
-        rows = order.places.slice(query.first, query.rows)
-        lists = (
-            f"unnest(CAST({asked.parameter(rows[name].to_pylist())} AS BIGINT[])) AS {quoted_name(name)}"
-            for name in (FILE_NUMBER, POSITION)
+        order, of_places, what = (
+            self._in_order(query),
+            ", ".join(_PLACES),
+            ", ".join(map(quoted_name, query.columns or ())),
         )
-        conditions = query.conditions(self.schema, asked.written)
-        return asked.run(self._rows_at(query, asked, f"SELECT {', '.join(lists)}", conditions))
-
-    def _rows_at(self, query: GridQuery, asked: VersionStatement, places: str, conditions: list[str]) -> str:
+        places = select(asked.table, of_places, conditions, order, (query.rows, first))
         what = ", ".join(map(quoted_name, query.columns or ()))
-        rows = f"{asked.table} SEMI JOIN page USING ({', '.join(_PLACES)})"
-        return f"WITH page AS MATERIALIZED (\n{places})\n{select(rows, what, conditions, self._in_order(query))}"
-
-    def _ordered(self, query: GridQuery, watch: Watch) -> _Order:
-        """Return the places of all rows that a query finds, in its order; the last such order is kept."""
-        of = query.sorts, query.filters, query.search.strip()
-        if self._order is None or self._order.of != of:
-            self._order = None
-            asked = VersionStatement(self._at, watch, row_places=True)
-            conditions = query.conditions(self.schema, asked.written)
-            statement = select(asked.table, ", ".join(_PLACES), conditions, self._in_order(query))
-            answer = asked.run(statement)
-            filenames = next((each.plan.filenames for each in answer.sources if each.plan is not None), ())
-            self._order = _Order(of, rows_of(answer, watch), filenames)
-        return self._order
+        rows = select(f"{asked.table} SEMI JOIN page USING ({of_places})", what, conditions, order)
+        return asked.run(f"WITH page AS MATERIALIZED (\n{places})\n{rows}")
 
     def _conditions(self, query: GridQuery, asked: VersionStatement) -> tuple[list[str], int]:
         """Return what rows must meet, and how many of those that do are before the page."""
@@ -402,24 +305,22 @@ class RowGridModel:
         if not names:
             return []
         asked, is_exact = VersionStatement(self._at, watch), (self._rows or _MANY) < _MANY
-        parts = ["count(*)"]
-        for name in names:
-            parts += [f"count({quoted_name(name)})", self._distinct_of(name, query, is_exact=is_exact)]
-            parts.append(counted_bars(self._bars[name], asked))
-        conditions = query.conditions(self.schema, asked.written)
-        what = ", ".join(f"{part} AS c{number}" for number, part in enumerate(parts))
-        answer = asked.read(select(asked.table, what, conditions))
-        rows, *found = (values_of(each)[0] for each in answer.columns)
+        parts = [
+            (
+                f"count({quoted_name(name)})",
+                self._distinct_of(name, query, is_exact=is_exact),
+                counted_bars(self._bars[name], asked),
+            )
+            for name in names
+        ]
+        rows, found = counted_columns(asked, parts, query.conditions(self.schema, asked.written))
         summaries = []
-        for name, known, distinct, histogram in zip(names, found[::3], found[1::3], found[2::3], strict=True):
-            bars = self._bars[name]
-            counts = counts_of(bars, histogram)
+        for name, (known, distinct, histogram) in zip(names, found, strict=True):
+            field, bars, ends = self.fields[name], self._bars[name], self._ends.get(name)
             exact = is_exact or (query.is_all and name in self._distinct)
             most = None if distinct is None else min(distinct, known)  # an estimate can be greater
-            found_ends = self._ends.get(name)
-            summaries.append(
-                ColumnSummary(self.fields[name], bars, rows, rows - known, counts, (), most, exact, found_ends)
-            )
+            counts = counts_of(bars, histogram)
+            summaries.append(ColumnSummary(field, bars, rows, rows - known, counts, (), most, exact, ends))
         return summaries
 
     def _distinct_of(self, name: str, query: GridQuery, *, is_exact: bool) -> str:
@@ -430,12 +331,3 @@ class RowGridModel:
             return str(self._distinct[name])
         column = quoted_name(name)
         return f"count(DISTINCT {column})" if is_exact else f"approx_count_distinct({column})"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Order:
-    """The places of all rows that a query finds, in its order, and the files that they count."""
-
-    of: tuple[Any, ...]
-    places: pa.Table
-    filenames: tuple[str, ...]

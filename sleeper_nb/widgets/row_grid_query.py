@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -28,59 +28,40 @@ _RANGE = re.compile(r"(.*?)\s*\.\.\s*(.*)", re.DOTALL)
 class ColumnFilter:
     """A condition on one column.
 
-    Parameters
-    ----------
-    column, test
-        The column, and how its values are tested.
-    values
-        Of a range its two ends; of ``in`` the values; of ``contains`` the text; otherwise none.
-    typed
-        What a user typed for it; empty for a filter that was chosen in a picture.
+    `values` are the two ends of a range, the values of ``in``, the text of ``contains``, and otherwise none.
     """
 
     column: str
     test: FilterTest
     values: tuple[Any, ...] = ()
-    typed: str = ""
 
     @classmethod
     def of_text(cls, column: Field, typed: str) -> ColumnFilter | None:
-        """Return the filter that a user typed; None for no text.
+        """Return the filter that a user typed; None for no text. Raise `InvalidInput` for a value that no column has.
 
         In a column of text, values that have the typed text in them are found; ``= AA, DL`` finds just these values. In
         other columns it is a value, several with commas, or a range: ``1 .. 9``, ``> 5``. ``null`` and ``not null`` are
         for all types.
-
-        Raises
-        ------
-        InvalidInput
-            When the type of the column has no such value.
         """
         text = typed.strip()
         match text.lower():
             case "":
                 return None
             case "null":
-                return cls(column.name, "null", (), typed)
+                return cls(column.name, "null")
             case "not null":
-                return cls(column.name, "not null", (), typed)
+                return cls(column.name, "not null")
         is_exact = text.startswith("=")
         if column.type.name in NESTED or (column.type.name == "string" and not is_exact):
-            return cls(column.name, "contains", (text,), typed)
+            return cls(column.name, "contains", (text,))
         if column.type.name != "string" and (found := _range_of(column, text)) is not None:
-            return cls(column.name, *found, typed)
+            return cls(column.name, *found)
         values = tuple(_value(column, each) for each in text.removeprefix("=").split(","))
-        return cls(column.name, "in", values, typed)
+        return cls(column.name, "in", values)
 
     @classmethod
     def of_keys(cls, column: Field, low: str | None, high: str | None) -> ColumnFilter:
-        """Return the filter of the keys of a partition, from `low` to before `high`, as `written_key` writes them.
-
-        Raises
-        ------
-        InvalidInput
-            When the row key has no such value.
-        """
+        """Return the filter of the keys of a partition, from `low` to before `high`, as `written_key` writes them."""
         ends = tuple(None if end is None else parse_key(column, end) for end in (low, high))
         return cls(column.name, "below", ends)
 
@@ -141,20 +122,10 @@ class GridSort:
 
 @dataclass(frozen=True, slots=True)
 class GridQuery:
-    """Which rows of a version are shown, and of which columns.
+    """Which rows of a version are shown, and of which columns: None for as many as are shown first.
 
-    Parameters
-    ----------
-    columns
-        The columns, in their order; None for as many as are shown first.
-    sorts
-        How the rows are ordered; after that, and without any, by row keys and sort keys.
-    filters
-        What rows must meet, all of it.
-    search
-        A text that one of the columns of text must have in it, in any case of the letters.
-    first, rows
-        The number of rows before the page, and on it.
+    Rows meet all filters and have the searched text in a column of text, in any case of the letters. They are ordered
+    by `sorts`, then by row keys and sort keys. `first` rows are before the page, and `rows` on it.
     """
 
     columns: tuple[str, ...] | None = None
@@ -177,11 +148,6 @@ class GridQuery:
         return not self.filters and not self.search.strip()
 
     @property
-    def is_first(self) -> bool:
-        """Whether it is the first page of all rows in their own order."""
-        return replace(self, columns=None) == GridQuery()
-
-    @property
     def names(self) -> Iterator[str]:
         """The columns that it names."""
         yield from self.columns or ()
@@ -195,34 +161,6 @@ class GridQuery:
                 raise NotFound.of("column", name, schema.names)
         return self
 
-    def within(self, schema: Schema) -> GridQuery:
-        """Return what of it another schema allows: it names no other columns, and filters have values of its types."""
-        fields = {each.name: each for each in schema.fields}
-        kept = replace(
-            self,
-            columns=self.columns if fields.keys() >= set(self.columns or ()) else None,
-            sorts=tuple(each for each in self.sorts if each.column in fields),
-            filters=tuple(each for each in self.filters if _fits(each, fields)),
-        )
-        return kept if kept == self else replace(kept, first=0)
-
-    def sorted_by(self, column: str, *, also: bool = False) -> GridQuery:
-        """Return it sorted by a column: ascending, then descending, then no more; `also` keeps the other columns."""
-        now = next((each for each in self.sorts if each.column == column), None)
-        others = tuple(each for each in self.sorts if each.column != column) if also else ()
-        if now is None:
-            return replace(self, sorts=(*others, GridSort(column)), first=0)
-        if not now.descending:
-            turned = GridSort(column, descending=True)
-            kept = self.sorts if also else (now,)
-            return replace(self, sorts=tuple(turned if each == now else each for each in kept), first=0)
-        return replace(self, sorts=others, first=0)
-
-    def filtered(self, column: str, new: ColumnFilter | None, *, typed: bool) -> GridQuery:
-        """Return it with another filter of a column, typed or chosen in a picture; None removes that one."""
-        kept = tuple(each for each in self.filters if each.column != column or bool(each.typed) != typed)
-        return replace(self, filters=kept if new is None else (*kept, new), first=0)
-
     def conditions(self, schema: Schema, written: Written) -> list[str]:
         """Return what rows must meet, in SQL."""
         fields = {each.name: each for each in schema.fields}
@@ -232,16 +170,6 @@ class GridQuery:
             wanted = written(text, _TEXT) if texts else ""
             found.append(f"({' OR '.join(_contains(each, wanted) for each in texts)})" if texts else "false")
         return found
-
-
-def _fits(each: ColumnFilter, fields: Mapping[str, Field]) -> bool:
-    if each.column not in fields:
-        return False
-    try:
-        each.condition(fields[each.column], literal)
-    except InvalidInput:
-        return False
-    return True
 
 
 def literal(value: Any, column: Field) -> str:
