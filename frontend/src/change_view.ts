@@ -1,49 +1,23 @@
 /** What the Changes tab makes of an answer: which versions, which rows, which columns first. Pure. */
 import type { Block, BlockRequest, GridColumn, RowMark } from "./grid/source";
 import type { Cell, ChangedRow, ChangesAnswer, Column, ColumnChange, Versions } from "./protocol";
+import type { VersionWords } from "./version_words";
 
 export type ChangeKind = ChangedRow["kind"];
 
-/** One end of a comparison, as its card shows it. */
-export interface End {
-  number: number;
-  committed: number;
-  kind: string;
-  change: string;
-  message: string;
-  rows: number;
-  savepoints: string[];
-}
-
-export function endAt(versions: Versions, number: number): End | null {
-  const at = versions.number.indexOf(number);
-  if (at === -1) return null;
-  return {
-    number,
-    committed: versions.committed[at]!,
-    kind: versions.kind[at]!,
-    change: versions.change[at]!,
-    message: versions.message[at]!,
-    rows: versions.rows[at]!,
-    savepoints: versions.savepoints[number] ?? [],
-  };
-}
-
-/** The version to compare with: the chosen one, else the one before; null for the first version. */
-export function comparedWith(versions: Versions, version: number, before: number | null): number | null {
-  if (before !== null && before !== version) return before;
-  const at = versions.number.indexOf(version);
-  return at > 0 ? versions.number[at - 1]! : null;
+/** The place of the version to compare with: the chosen one, else the one before; below 0 where there is none. */
+export function comparedWith({ number }: Versions, version: number, before: number | null): number {
+  return before !== null && before !== version ? number.indexOf(before) : number.indexOf(version) - 1;
 }
 
 /** The message of a commit; the one that a rollback has by itself, as a sentence. */
-export function messageOf({ kind, message }: End): string {
+export function messageOf({ kind, message }: Pick<VersionWords, "kind" | "message">): string {
   return kind === "rollback" ? message.replace(/^to (snapshot )?/, "Rolled back to ") : message;
 }
 
 /** Whether a rollback to the older version would change nothing: the newer one is such a rollback. */
-export function isUndone(to: End, { filesOf, partitionsChanged }: ChangesAnswer): boolean {
-  return to.kind === "rollback" && filesOf.added + filesOf.removed + partitionsChanged === 0;
+export function isUndone(kind: string, { filesOf, partitionsChanged }: ChangesAnswer): boolean {
+  return kind === "rollback" && filesOf.added + filesOf.removed + partitionsChanged === 0;
 }
 
 /** The listed rows of the chosen kinds, as the grid reads them. */

@@ -3,20 +3,21 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import {
-  type ChangeKind, blockOf, byDistance, comparedWith, type End, endAt, gridColumns, isUndone, messageOf, pairedBars,
+  type ChangeKind, blockOf, byDistance, comparedWith, gridColumns, isUndone, messageOf, pairedBars,
 } from "./change_view";
 import { ActionPanel } from "./action_panel";
 import "./changes.css";
-import { bytes, count, moment, percent, plural, signed, utcAgo } from "./format";
+import { bytes, count, percent, plural, signed } from "./format";
 import { Grid } from "./grid/grid";
 import type { GridSource } from "./grid/source";
 import { Icon } from "./icons";
-import { kindLabel, KindMark } from "./kinds";
+import { KindMark } from "./kinds";
 import { type Action, Menu } from "./menu";
 import { MiniBars } from "./mini_bars";
 import type { ChangesAnswer, Column, ColumnChange, Requests } from "./protocol";
 import { Button, Chip, Empty, Facts, Failure, Segments, Skeleton } from "./states";
 import { type Loaded, NOTHING, type Store } from "./store";
+import { type VersionWords, wordsOf } from "./version_words";
 
 const SETTLE = 120; // milliseconds: a handle that is dragged asks where it stops
 const KINDS: { kind: ChangeKind; sign: string; word: string }[] = [
@@ -28,13 +29,11 @@ const KINDS: { kind: ChangeKind; sign: string; word: string }[] = [
 export function ChangesTab({ store }: { store: Store }) {
   const opened = store.opened.value.value;
   const version = store.version.value;
-  if (opened === null) return <Waiting />;
-  const after = endAt(opened.versions, version);
-  const number = comparedWith(opened.versions, version, store.before.value);
-  const before = number === null ? null : endAt(opened.versions, number);
-  if (after === null) return <Waiting />;
+  const at = opened?.versions.number.indexOf(version) ?? -1;
+  if (opened === null || at < 0) return <Waiting />;
+  const other = comparedWith(opened.versions, version, store.before.value);
   const panel = <ActionPanel store={store} />;
-  if (before === null) {
+  if (other < 0) {
     return (
       <div class="sx-changes">
         <div class="sx-changes-body">
@@ -46,12 +45,12 @@ export function ChangesTab({ store }: { store: Store }) {
       </div>
     );
   }
-  const [from, to] = before.number < after.number ? [before, after] : [after, before];
-  return <Review store={store} table={opened.name} from={from} to={to} canAct={opened.actions}>{panel}</Review>;
+  const [from, to] = [Math.min(at, other), Math.max(at, other)].map((each) => wordsOf(opened.versions, each));
+  return <Review store={store} table={opened.name} from={from!} to={to!} canAct={opened.actions}>{panel}</Review>;
 }
 
 /** Buttons where there is room and a roll back undoes no more than what is compared; else a menu. */
-function Actions({ store, from, to, isUndone }: { store: Store; from: End; to: End; isUndone: boolean }) {
+function Actions({ store, from, to, isUndone }: { store: Store; from: VersionWords; to: VersionWords; isUndone: boolean }) {
   const newest = store.newest.value;
   const open = store.planned.value?.action;
   const isNewest = to.number === newest;
@@ -89,8 +88,8 @@ function Actions({ store, from, to, isUndone }: { store: Store; from: End; to: E
 interface ReviewParts {
   store: Store;
   table: string;
-  from: End;
-  to: End;
+  from: VersionWords;
+  to: VersionWords;
   canAct: boolean;
   children: ComponentChildren; // above the counts
 }
@@ -126,7 +125,7 @@ function Review({ store, table, from, to, canAct, children }: ReviewParts) {
         <Icon name="right" />
         <EndLine title="To" end={to} />
         {canAct && (
-          <Actions store={store} from={from} to={to} isUndone={!isOld && value !== null && isUndone(to, value)} />
+          <Actions store={store} from={from} to={to} isUndone={!isOld && value !== null && isUndone(to.kind, value)} />
         )}
       </div>
       <div class={`sx-changes-body${isOld ? " sx-old" : ""}`} aria-busy={loading}>
@@ -145,15 +144,15 @@ function Review({ store, table, from, to, canAct, children }: ReviewParts) {
 }
 
 /** One of the two versions, on one line; its tooltip has all of it. */
-function EndLine({ title, end }: { title: string; end: End }) {
-  const said = [messageOf(end) || kindLabel(end.kind), end.change].filter(Boolean).join(" · ");
+function EndLine({ title, end }: { title: string; end: VersionWords }) {
+  const said = [messageOf(end) || end.label, end.change].filter(Boolean).join(" · ");
   return (
-    <p class="sx-end" title={[said, ...end.savepoints, utcAgo(end.committed)].filter(Boolean).join(" · ")}>
+    <p class="sx-end" title={[said, ...end.savepoints, end.exactly].filter(Boolean).join(" · ")}>
       <span class="sx-muted sx-end-title">{title}</span>
       <KindMark kind={end.kind} />
       <strong>{end.number}</strong>
       <span class="sx-end-said sx-cut">
-        {said} <span class="sx-muted">{moment(end.committed)}</span>
+        {said} <span class="sx-muted">{end.when}</span>
       </span>
     </p>
   );

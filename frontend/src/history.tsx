@@ -1,69 +1,49 @@
 /** The History tab: commits, the newest first. One that is selected is shown, two are compared. */
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { count, moment, plural, utcAgo, utcExact } from "./format";
+import { count, plural, utcExact } from "./format";
 import "./history.css";
 import { Icon } from "./icons";
-import { failureOf } from "./kernel";
-import { kindLabel, KindMark } from "./kinds";
+import { KindMark } from "./kinds";
 import { rowFor } from "./list_window";
-import type { Failure as Reason, HistoryEntry } from "./protocol";
-import { Button, Chip, Empty, Facts, Failure, Skeleton } from "./states";
-import type { Store } from "./store";
+import type { CommitAnswer, OpenTable, Versions } from "./protocol";
+import { Button, Chip, Facts, Failure, Skeleton } from "./states";
+import { type Loaded, NOTHING, type Store } from "./store";
+import { type VersionWords, wordsOf } from "./version_words";
 
 const PAGE = 100;
 const PAGE_KEY = 8; // commits that Page Up and Page Down go by
 
-interface Listed {
-  entries: HistoryEntry[];
-  total: number | null; // null: nothing was read yet
-  failure: Reason | null;
-}
-
-const NONE: Listed = { entries: [], total: null, failure: null };
-
 export function HistoryTab({ store }: { store: Store }) {
-  const listed = useSignal<Listed>(NONE);
-  const table = store.table.value;
-  const newest = store.newest.value;
-  const read = async (first: number): Promise<void> => {
-    const before = first === 0 ? [] : listed.peek().entries;
-    try {
-      const answer = await store.kernel.ask("history", { table, first, count: PAGE });
-      listed.value = { entries: [...before, ...answer.entries], total: answer.total, failure: null };
-      store.say(answer.line);
-    } catch (error) {
-      listed.value = { ...listed.peek(), failure: failureOf(error) };
-    }
-  };
-  useEffect(() => {
-    void read(0);
-    return () => store.kernel.cancel("history");
-  }, [table, newest]);
-  const { entries, total, failure } = listed.value;
+  const opened = store.opened.value.value;
   return (
     <div class="sx-history">
-      {failure && <Failure failure={failure} onRetry={() => void read(entries.length)} />}
-      {total === null && !failure && <Skeleton rows={12} height="20px" label="The history is read" />}
-      {total === 0 && <Empty title="No snapshots yet" icon="table" />}
-      {entries.length > 0 && (
-        <>
-          <div class="sx-commit-head sx-muted" aria-hidden="true">
-            <span>Change</span>
-            <span>Rows after</span>
-            <span>When</span>
-          </div>
-          <Commits store={store} entries={entries} />
-        </>
-      )}
-      {total !== null && entries.length < total && !failure && (
-        <More key={entries.length} left={total - entries.length} onSeen={() => void read(entries.length)} />
+      {opened === null ? <Skeleton rows={12} height="20px" label="The history is read" /> : (
+        <History store={store} opened={opened} />
       )}
     </div>
   );
 }
 
-/** The end of what was read: as soon as it is seen, more is. */
+function History({ store, opened }: { store: Store; opened: OpenTable }) {
+  const [shown, setShown] = useState(PAGE);
+  const { versions } = opened;
+  const all = versions.number.length;
+  useEffect(() => store.say(`%sleeper history ${opened.name}`), [opened.name]);
+  return (
+    <>
+      <div class="sx-commit-head sx-muted" aria-hidden="true">
+        <span>Change</span>
+        <span>Rows after</span>
+        <span>When</span>
+      </div>
+      <Commits store={store} versions={versions} shown={Math.min(shown, all)} />
+      {shown < all && <More key={shown} left={all - shown} onSeen={() => setShown(shown + PAGE)} />}
+    </>
+  );
+}
+
+/** The end of what is listed: as soon as it is seen, more is. */
 function More({ left, onSeen }: { left: number; onSeen: () => void }) {
   const place = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -76,9 +56,10 @@ function More({ left, onSeen }: { left: number; onSeen: () => void }) {
   return <div ref={place} class="sx-history-more sx-muted">{plural(left, "older snapshot")}</div>;
 }
 
-function Commits({ store, entries }: { store: Store; entries: HistoryEntry[] }) {
+function Commits({ store, versions, shown }: { store: Store; versions: Versions; shown: number }) {
   const list = useRef<HTMLUListElement>(null);
-  const most = Math.max(1, ...entries.map((each) => each.rows));
+  const last = versions.number.length - 1;
+  const most = versions.rows.reduce((found, each) => Math.max(found, each), 1);
   const onKey = (event: KeyboardEvent): void => {
     const rows = [...(list.current?.querySelectorAll<HTMLElement>(".sx-commit-main") ?? [])];
     const at = rows.indexOf(event.target as HTMLElement);
@@ -90,14 +71,16 @@ function Commits({ store, entries }: { store: Store; entries: HistoryEntry[] }) 
   };
   return (
     <ul ref={list} class="sx-commits" aria-label="Commits, newest first" onKeyDown={onKey}>
-      {entries.map((entry) => <Commit key={entry.number} store={store} entry={entry} most={most} />)}
+      {Array.from({ length: shown }, (_, i) => wordsOf(versions, last - i)).map((entry) => (
+        <Commit key={entry.number} store={store} entry={entry} most={most} />
+      ))}
     </ul>
   );
 }
 
 interface CommitParts {
   store: Store;
-  entry: HistoryEntry;
+  entry: VersionWords;
   most: number; // rows of the largest snapshot
 }
 
@@ -121,7 +104,7 @@ function Commit({ store, entry, most }: CommitParts) {
           <span class="sx-commit-number sx-muted">{entry.number}</span>
           <span class="sx-commit-words">
             <span class="sx-commit-first">
-              <span class="sx-cut">{entry.message ? <strong>{entry.message}</strong> : kindLabel(entry.kind)}</span>
+              <span class="sx-cut">{entry.message ? <strong>{entry.message}</strong> : entry.label}</span>
               {entry.savepoints.length > 0 && (
                 <Chip tone="accent" title={`Savepoints: ${entry.savepoints.join(", ")}`}>
                   <Icon name="flag" />
@@ -131,7 +114,7 @@ function Commit({ store, entry, most }: CommitParts) {
               )}
             </span>
             <span class="sx-cut sx-muted sx-commit-what">
-              {[entry.message ? kindLabel(entry.kind) : "", entry.change].filter(Boolean).join(" · ")}
+              {[entry.message ? entry.label : "", entry.change].filter(Boolean).join(" · ")}
             </span>
           </span>
           <span class="sx-commit-rows">
@@ -140,7 +123,7 @@ function Commit({ store, entry, most }: CommitParts) {
             </span>
             {count(entry.rows)}
           </span>
-          <time class="sx-commit-time sx-muted" title={utcAgo(entry.committed)}>{moment(entry.committed)}</time>
+          <time class="sx-commit-time sx-muted" title={entry.exactly}>{entry.when}</time>
         </button>
         {!isShown && (
           <Button
@@ -160,16 +143,20 @@ function Commit({ store, entry, most }: CommitParts) {
   );
 }
 
-function Details({ store, entry }: { store: Store; entry: HistoryEntry }) {
-  const facts: [string, string][] = [
-    ["Committed", utcExact(entry.committed)],
-    ["Files", count(entry.files)],
-    ...entry.details,
-  ];
+function Details({ store, entry }: { store: Store; entry: VersionWords }) {
+  const asked = useSignal<Loaded<CommitAnswer>>(NOTHING);
+  const topic = `commit ${entry.number}`;
+  useEffect(() => {
+    void store.load(asked, "commit", { table: store.table.peek(), version: entry.number }, { topic });
+    return () => store.kernel.cancel(topic);
+  }, [entry.number]);
+  const { value, failure } = asked.value;
+  const known: [string, string][] = value === null ? [] : [["Files", count(value.files)], ...value.details];
   const canAct = store.opened.value.value?.actions ?? false;
   return (
     <div class="sx-commit-details">
-      <Facts class="sx-commit-facts" facts={facts} />
+      <Facts class="sx-commit-facts" facts={[["Committed", utcExact(entry.committed)], ...known]} />
+      {failure && <Failure failure={failure} />}
       {canAct && (
         <div class="sx-commit-actions">
           <Button icon="flag" onClick={() => store.plan("save", entry.number)}>Name snapshot {entry.number}…</Button>

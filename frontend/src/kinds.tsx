@@ -1,6 +1,4 @@
 /** Kinds of commits: the family of each, and its mark: a colour with a shape, so that neither is needed alone. */
-import { label } from "./format";
-
 export type Family = "added" | "changed" | "removed" | "structure" | "upkeep" | "rollback";
 
 const FAMILIES: Record<string, Family> = {
@@ -33,10 +31,6 @@ export function familyOf(kind: string): Family {
 export function mostNotable(kinds: readonly string[]): Family {
   const families = new Set(kinds.map(familyOf));
   return NOTABLE.find((each) => families.has(each)) ?? "upkeep";
-}
-
-export function kindLabel(kind: string): string {
-  return label(kind.replaceAll("-", "_"));
 }
 
 /** The token with the family's colour. */

@@ -183,8 +183,7 @@ export interface Done {
 /** Leaves in key order, one array a property, and files by the leaves that they touch. There may be 50,000 and 100,000. */
 export interface KeySpaceAnswer {
   version: number;
-  keys: string[]; // the row keys
-  leaves: { id: string[]; range: string[]; low: string[]; rows: number[]; bytes: number[]; files: number[]; depth: number[] };
+  leaves: { id: string[]; range: string[]; low: string[]; rows: number[]; bytes: number[]; files: number[] };
   files: { name: string[]; first: number[]; last: number[]; rows: number[]; bytes: number[]; deleted: number[]; job: number[] }; // job: index into jobs, or -1
   jobs: { leaf: number; files: number; bytes: number }[]; // what a compaction would merge now
   line: string;
@@ -202,22 +201,10 @@ export interface SchemaAnswer {
   line: string;
 }
 
-export interface HistoryAnswer {
-  entries: HistoryEntry[]; // newest first
-  total: number;
-  line: string;
-}
-
-export interface HistoryEntry {
-  number: number;
-  committed: number;
-  kind: string;
-  change: string;
-  message: string;
-  rows: number;
+/** What `Versions` does not say about one of them. */
+export interface CommitAnswer {
   files: number;
   details: [string, string][]; // "job id", "by", …
-  savepoints: string[];
 }
 
 // --- SQL ------------------------------------------------------------------------------------------------------------
@@ -288,7 +275,7 @@ export interface Requests {
   act: { args: { table: string; action: Action; version: number; name: string }; answer: Done };
   keyspace: { args: { table: string; version: number }; answer: KeySpaceAnswer };
   leaf: { args: { table: string; version: number; leaf: string }; answer: { filters: Filter[] } };
-  history: { args: { table: string; first: number; count: number }; answer: HistoryAnswer };
+  commit: { args: { table: string; version: number }; answer: CommitAnswer };
   sql: { args: { table: string; version: number; text: string }; answer: SqlAnswer };
   page: { args: { first: number; count: number }; answer: PageAnswer };
   cell: { args: { row: number; column: string }; answer: { tree: Tree } }; // of the answer of `sql`

@@ -16,7 +16,7 @@ import {
   bins, clamp, edge, indexAt, isWhole, middle, moved, pan, reveal, type View, whole, zoom,
 } from "./timebar_scale";
 import { type Places, Travel } from "./timebar_travel";
-import { spoken, wordsOf } from "./timebar_words";
+import { spoken, wordsOf } from "./version_words";
 
 const TIP_WIDTH = 280;
 const MENU_WIDTH = 216;

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { SampleModel } from "../dev/sample";
 import { Store } from "../src/store";
 import { Travel } from "../src/timebar_travel";
-import { spoken, wordsOf } from "../src/timebar_words";
+import { spoken, wordsOf } from "../src/version_words";
+import { FakeKernel, tablesOf } from "./fake_kernel";
 
 async function opened(options = {}): Promise<{ store: Store; travel: Travel }> {
-  const store = new Store(new SampleModel({ latency: 0, cold: true, table: "flights", ...options }));
+  const store = new Store(new FakeKernel({ table: "flights", version: 18, ...options }, tablesOf()));
   await vi.advanceTimersByTimeAsync(10);
   return { store, travel: new Travel(store, store.opened.value.value!.versions) };
 }
@@ -100,5 +100,5 @@ it("says a version in words", async () => {
   expect(spoken(versions, 17)).toMatch(/^snapshot 18, \d{4}-\d\d-\d\d \d\d:\d\d UTC, ingest \+28,135 rows$/);
   const words = wordsOf(versions, 17);
   expect(words.did).toBe("Ingest +28,135 rows");
-  expect(words.size).toBe("336,776 rows, 7.9 MiB");
+  expect(words.size).toBe("478,295 rows, 11.2 MiB");
 });

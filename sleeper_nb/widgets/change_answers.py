@@ -1,245 +1,151 @@
-"""What changed between two versions, and the two actions of the explorer, as answers to requests of the page."""
+"""What changed between two versions, as an answer that is read step by step. No widget here.
+
+Metadata is there at once: files and partitions. Rows are compared next, then columns are counted, unless that would
+read a large version unasked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.display.figure import clip
-from sleeper_nb.display.timeline_picture import change_text
-from sleeper_nb.errors import ConflictError, InvalidInput, joined
+import pyarrow as pa
+
 from sleeper_nb.last_used import LastUsed
-from sleeper_nb.model.savepoints import check_savepoint_name
+from sleeper_nb.model.schema import Schema
 from sleeper_nb.report import Bytes, counted
 from sleeper_nb.table_at import TableAt
-from sleeper_nb.widgets.page_values import LONGEST_CELL, Cell, cells_of
-from sleeper_nb.widgets.version_change import MOST_ROWS, FilesDiff, VersionDiff, VersionPair
+from sleeper_nb.widgets.column_changes import ColumnComparison, ColumnDiff
+from sleeper_nb.widgets.page_values import Cell, cells_of, header_of
+from sleeper_nb.widgets.request_lanes import Answer
 
 if TYPE_CHECKING:
     from sleeper_nb.progress import Watch
-    from sleeper_nb.public_types import FileDiff, FirstImages, ImageSummary, RollbackReport
-    from sleeper_nb.widgets.column_changes import ColumnCounts, ColumnCountsDiff
+    from sleeper_nb.public_types import FileDiff, FirstImages, ImageSummary
+    from sleeper_nb.table import Table
     from sleeper_nb.widgets.open_tables import OpenTables
 
+READ_UNASKED: Final = 64 << 20
+"""Bytes; what needs more is read when the user asks for it."""
+_MOST_ROWS: Final = 200
+"""The most changed rows of each kind that are kept."""
+_COUNTED: Final = 24
+"""How many columns are counted."""
 _MOST_COLUMNS: Final = 100
 """Of the listed rows; keys and changed ones come first."""
 _MOST_LISTED: Final = 1_000
 """Files, and partitions."""
-_MOST_UNDONE: Final = 5
-_STAY: Final = frozenset({"alter", "migrate", "properties"})
-"""The commits that a rollback does not undo."""
+
+Steps = Generator[Answer, None, Answer]
 
 
 class ChangeAnswers:
-    """Answers `changes`, `plan` and `act`; nothing is changed but by `act`.
-
-    Parameters
-    ----------
-    tables
-        The tables that the explorer holds open.
-    """
+    """Answers `changes`; what was read of the last two versions is kept."""
 
     def __init__(self, tables: OpenTables) -> None:
         self._tables = tables
-        self._known = LastUsed[tuple[TableAt, TableAt], VersionDiff](1)
-        self._planned = LastUsed[_Action, int](1)
+        self._known = LastUsed[tuple[TableAt, TableAt], _VersionPair](1)
 
-    def changes(self, asked: Mapping[str, Any], watch: Watch) -> Generator[dict[str, Any], None, dict[str, Any]]:
+    def changes(self, asked: Mapping[str, Any], watch: Watch) -> Steps:
         """Yield what changed, first from metadata, then with rows; return it with columns, as far as they are read."""
-        name, wanted = asked["table"], frozenset(asked["asked"])
-        before, after = (self._tables.at(name, asked[which]) for which in ("before", "after"))
-        pair = VersionPair(self._tables.table(name), before, after)
-        answer: dict[str, Any] = {}
-        for change in pair.read(watch, wanted, self._known.get((before, after))):
+        table = self._tables.table(asked["table"])
+        before, after = (self._tables.at(table.name, asked[which]) for which in ("before", "after"))
+        pair = self._known.get((before, after))
+        if pair is None:
+            pair = self._known.put((before, after), _VersionPair(table, before, after))
+        return pair.read(frozenset(asked["asked"]), watch)
+
+
+class _VersionPair:
+    """Two versions of a table, compared without Spark, and what was read of the rows that differ."""
+
+    def __init__(self, table: Table, before: TableAt, after: TableAt) -> None:
+        self._table, self._before, self._after = table.name, before, after
+        self._numbers = tuple(each.resolved.snapshot_id for each in (before, after))
+        self._schema = max(before, after, key=lambda each: each.resolved.snapshot_id).schema
+        self._changes = table.changes(*self._numbers, images=True)
+        self._columns = ColumnComparison(before, after)
+        states = dict(zip(self._numbers, (before.state, after.state), strict=True)).values()
+        self._counted_bytes = sum(state.files.data_totals.bytes for state in states)
+        self._rows: ImageSummary | None = None
+        self._statistics: list[Answer] | None = None
+
+    def read(self, asked: frozenset[str], watch: Watch) -> Steps:
+        """Yield what is known before more is read; `asked`, rows and columns, are read however large they are."""
+        if self._rows is None and "rows" not in self._unread(asked):
+            yield self._answer(asked)
             watch.check()
-            self._known.put((before, after), change)
-            answer = _changes(change, wanted)
-            if not change.is_read(wanted):
-                yield answer
-        return answer
+            self._rows = self._changes.summary(_MOST_ROWS, progress=watch)
+        if self._statistics is None and "columns" not in self._unread(asked):
+            yield self._answer(asked)
+            watch.check()
+            self._statistics = [_statistics(each) for each in self._columns.of(self._names[:_COUNTED], watch)]
+        return self._answer(asked)
 
-    def whole(self, asked: Mapping[str, Any], watch: Watch) -> dict[str, Any]:
-        """Return what `changes` does, without its parts."""
-        steps = self.changes(asked, watch)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                answer: dict[str, Any] = end.value
-                return answer
+    @property
+    def _names(self) -> Sequence[str]:
+        """All columns; of more than are counted, keys and changed ones first."""
+        names = self._schema.names
+        if self._rows is None or len(names) <= _COUNTED:
+            return names
+        first = {*self._schema.sort_order, *self._rows.cells}
+        return sorted(names, key=lambda name: name not in first)
 
-    def plan(self, asked: Mapping[str, Any], _: Watch) -> dict[str, Any]:
-        """Return what an action would do, and the command that does it."""
-        action = _Action.of(asked)
-        if action.do == "save":
-            return self._plan_of_save(action)
-        table = self._tables.table(action.table)
-        self._planned.put(action, table.at().resolved.snapshot_id)
-        return _plan_of_rollback(action, table.rollback(action.version, dry_run=True))
-
-    def act(self, asked: Mapping[str, Any], _: Watch) -> dict[str, Any]:
-        """Do what was planned, and return what was done and the command that undoes it.
-
-        Raises
-        ------
-        ConflictError
-            When another commit was made after the plan of a rollback; nothing is changed then.
-        """
-        action = _Action.of(asked)
-        done = self._save(action) if action.do == "save" else self._roll_back(action)
-        self._tables.forget(action.table)
-        return done
-
-    def _roll_back(self, action: _Action) -> dict[str, Any]:
-        table = self._tables.table(action.table)
-        current = table.at().resolved.snapshot_id
-        if (planned := self._planned.get(action)) not in (None, current):
-            raise ConflictError(
-                f"snapshot {current} was committed after this plan was made on snapshot {planned}, so nothing was "
-                "rolled back",
-                hint="plan the rollback again, and look at what it would undo",
-            )
-        report = table.rollback(action.version)
-        if report.snapshot is None:
-            return {"sentence": f"{table.name} already has the rows of {report.to}. Nothing was changed.", "undo": ""}
-        sentence = f"{table.name} has the rows of {report.to} again, as snapshot {report.snapshot.id}."
-        return {"sentence": sentence, "undo": f"%sleeper rollback {table.name} {current}"}
-
-    def _plan_of_save(self, action: _Action) -> dict[str, Any]:
-        problem = _name_problem(action.name)
-        at = self._tables.at(action.table, action.version)
-        files, _, size = at.state.files.data_totals
-        rows = counted(at.state.totals().rows, "row")
-        option = f" --name {action.name}" if action.name else ""
-        keeps = f"Snapshot {action.version} is kept: {rows} in {counted(files, 'file')}, {Bytes(size)}."
-        named = f"savepoint {action.name}" if action.name else "a savepoint"
+    def _unread(self, asked: frozenset[str]) -> dict[str, int]:
+        """Return how many bytes of what is not known must be read, where that is so much that a user asks for it."""
+        sizes = {"rows": (self._rows, self._changes.bytes), "columns": (self._statistics, self._counted_bytes)}
         return {
-            "title": f"Create {named} of {at.name} at snapshot {action.version}",
-            "sentences": [problem] if problem else [keeps, "It does not expire until the savepoint is deleted."],
-            "line": "" if problem else f"%sleeper create-savepoint {at.name}@{action.version}{option}",
-            "button": "Create savepoint",
-            "danger": False,
-            "possible": not problem,
+            what: size
+            for what, (known, size) in sizes.items()
+            if known is None and size > READ_UNASKED and what not in asked
         }
 
-    def _save(self, action: _Action) -> dict[str, Any]:
-        table = self._tables.table(action.table)
-        made = table.create_savepoint(action.name or None, snapshot=action.version)
-        which, by_name = (f"--id {made.id}", f"Savepoint {made.id}") if made.name is None else (
-            made.name, f"Savepoint {made.name}"
-        )  # fmt: skip
-        undo = f"%sleeper delete-savepoint {table.name} {which} --force"
-        return {"sentence": f"{by_name} keeps snapshot {action.version} of {table.name}.", "undo": undo}
+    def _answer(self, asked: frozenset[str]) -> Answer:
+        (before, after), rows, unread = self._numbers, self._rows, self._unread(asked)
+        columns = self._names[:_MOST_COLUMNS]
+        return {
+            "before": before,
+            "after": after,
+            "line": f"%sleeper diff {self._table} {before} {after} --rows --images",
+            "keys": list(self._schema.sort_order),
+            "columns": list(columns),
+            "columnsOf": len(self._schema.names),
+            "counts": None if rows is None else _counts(rows),
+            "rows": [] if rows is None else _rows(rows, columns),
+            "most": _MOST_ROWS,
+            "cells": {} if rows is None else dict(rows.cells),
+            "statistics": self._statistics,
+            **self._recorded,
+            "unread": {what: str(Bytes(unread[what])) if what in unread else "" for what in ("rows", "columns")},
+        }
 
-
-@dataclass(frozen=True, slots=True)
-class _Action:
-    """An action of the page: ``"roll back"`` or ``"save"``, and the name of a savepoint."""
-
-    do: str
-    table: str
-    version: int
-    name: str
-
-    @classmethod
-    def of(cls, asked: Mapping[str, Any]) -> _Action:
-        if asked["action"] not in {"roll back", "save"}:
-            raise InvalidInput(f"no action {asked['action']!r}", hint="there are 'roll back' and 'save'")
-        return cls(asked["action"], asked["table"], int(asked["version"]), str(asked.get("name", "")).strip())
-
-
-def _plan_of_rollback(action: _Action, plan: RollbackReport) -> dict[str, Any]:
-    return {
-        "title": f"Roll back {action.table} to snapshot {action.version}",
-        "sentences": list(rollback_sentences(plan)),
-        "line": f"%sleeper rollback {action.table} {action.version}",
-        "button": "Roll back",
-        "danger": True,
-        "possible": not plan.is_nothing,
-    }
-
-
-def rollback_sentences(plan: RollbackReport) -> Iterator[str]:
-    """Yield what a rollback would do."""
-    if plan.is_nothing:
-        yield f"The table already has the rows of {plan.to}, so there is nothing to do."
-        return
-    undone = [each for each in plan.undone if each.operation not in _STAY]
-    if undone:
-        yield f"Undoes {_which(sorted(each.id for each in undone))}: the table {_gain(plan)}."
-    yield f"Rows: {plan.rows_before:,} now, {plan.rows_after:,} after."
-    yield f"Files: {plan.files_before:,} now, {plan.files_after:,} after. No data file is read or written."
-    if plan.partitions_before != plan.partitions_after:
-        yield f"Partitions: {plan.partitions_before:,} now, {plan.partitions_after:,} after."
-    if undone:
-        named = [f"{each.id} ({change_text(each)})" for each in undone[:_MOST_UNDONE]]
-        more = f" and {len(undone) - _MOST_UNDONE:,} more" if len(undone) > _MOST_UNDONE else ""
-        yield f"{'They' if len(undone) > 1 else 'It'} can still be read: {', '.join(named)}{more}."
-    if stay := [f"{each.operation} (snapshot {each.id})" for each in plan.undone if each.operation in _STAY]:
-        yield f"Stays in effect: {joined(stay)}."
-    if plan.keeps_schema:
-        lost = f" Dropped columns stay dropped: {joined(list(plan.lost_columns))}." if plan.lost_columns else ""
-        yield f"Columns are not rolled back.{lost}"
-    yield "The rollback is one more snapshot, and can be rolled back itself."
-
-
-def _which(ids: list[int]) -> str:
-    return f"snapshot {ids[0]}" if len(ids) == 1 else f"{counted(len(ids), 'snapshot')}, {ids[0]} to {ids[-1]}"
-
-
-def _gain(plan: RollbackReport) -> str:
-    gained = plan.rows_after - plan.rows_before
-    if gained == 0:
-        return "keeps its number of rows"
-    return f"{'gets back' if gained > 0 else 'loses'} {counted(abs(gained), 'row')}"
-
-
-def _name_problem(name: str) -> str:
-    """Return what is wrong with the name of a savepoint; nothing when it can be used, or there is none."""
-    try:
-        if name:
-            check_savepoint_name(name)
-    except InvalidInput as error:
-        return f"{error.message}: {error.hint}" if error.hint else error.message
-    return ""
-
-
-# A change as JSON.
-
-
-def _changes(change: VersionDiff, asked: frozenset[str]) -> dict[str, Any]:
-    columns = change.column_names[:_MOST_COLUMNS]
-    unread = change.unread(asked)
-    return {
-        "before": change.before,
-        "after": change.after,
-        "line": f"{change.line} --rows --images",
-        "keys": list(change.keys),
-        "columns": list(columns),
-        "columnsOf": len(change.schema.names),
-        "counts": None if change.rows is None else _counts(change.rows),
-        "rows": [] if change.rows is None else _rows(change.rows, columns),
-        "most": MOST_ROWS,
-        "cells": {} if change.rows is None else dict(change.rows.cells),
-        "statistics": None if change.columns is None else [_statistics(each) for each in change.columns],
-        "files": _files(change.files),
-        "filesOf": {"added": len(change.files.added), "removed": len(change.files.removed)},
-        "partitions": [
-            {
-                "keys": each.keys,
-                "rowsBefore": each.rows_before,
-                "rowsAfter": each.rows_after,
-                "added": each.files_added,
-                "removed": each.files_removed,
-            }
-            for each in change.files.partitions[:_MOST_LISTED]
-        ],
-        "partitionsChanged": len(change.files.partitions),
-        "partitionsOf": change.files.partitions_of,
-        "schema": [each._asdict() for each in change.changed_columns],
-        "unread": {what: str(Bytes(unread[what])) if what in unread else "" for what in ("rows", "columns")},
-    }
+    @cached_property
+    def _recorded(self) -> Answer:
+        """What metadata has: files, partitions, and columns of the schema that differ."""
+        old, new = self._before.state, self._after.state
+        removed, added = old.files.unshared(new.files)
+        counts = [dict(zip(*_counted(each), strict=True)) for each in (removed, added)]
+        rows = [{name: each.rows for name, each in state.files.by_partition().items()} for state in (old, new)]
+        order = {leaf.id: place for place, leaf in enumerate(new.tree.leaves)}
+        partitions, keys = [], {}
+        for name in sorted(counts[0].keys() | counts[1].keys(), key=lambda each: (order.get(each, -1), each)):
+            tree, schema = (new.tree, new.schema) if name in new.tree else (old.tree, old.schema)
+            (gone, came), (before, after) = ([each.get(name, 0) for each in both] for both in (counts, rows))
+            keys[name] = tree[name].region.text(schema)
+            partitions.append(
+                {"keys": keys[name], "rowsBefore": before, "rowsAfter": after, "added": came, "removed": gone}
+            )
+        of_files = {**_keys_of_files(removed, keys), **_keys_of_files(added, keys)}
+        files = dict(zip(("added", "removed"), self._changes.files(), strict=True))
+        return {
+            "files": {kind: [_file(each, of_files) for each in some[:_MOST_LISTED]] for kind, some in files.items()},
+            "filesOf": {kind: len(some) for kind, some in files.items()},
+            "partitions": partitions[:_MOST_LISTED],
+            "partitionsChanged": len(partitions),
+            "partitionsOf": len(new.tree.leaves),
+            "schema": _changed_columns(self._before.schema, self._after.schema),
+        }
 
 
 def _counts(found: ImageSummary) -> dict[str, int]:
@@ -247,13 +153,13 @@ def _counts(found: ImageSummary) -> dict[str, int]:
     return {"added": inserted, "removed": deleted, "changed": updated}
 
 
-def _rows(found: ImageSummary, columns: tuple[str, ...]) -> list[dict[str, Any]]:
+def _rows(found: ImageSummary, columns: Sequence[str]) -> list[Answer]:
     """Return the first rows of each kind together, in key order within each leaf partition."""
 
     def cells(first: FirstImages) -> list[list[Cell]]:
         return cells_of(first.rows.select(columns))
 
-    numbered: list[tuple[int, dict[str, Any]]] = [
+    numbered: list[tuple[int, Answer]] = [
         (place, {"kind": kind, "cells": row})
         for kind, first in (("added", found.inserted), ("removed", found.deleted))
         for place, row in zip(first.places, cells(first), strict=True)
@@ -265,34 +171,43 @@ def _rows(found: ImageSummary, columns: tuple[str, ...]) -> list[dict[str, Any]]
     return [row for _, row in sorted(numbered, key=lambda each: each[0])]
 
 
-def _statistics(column: ColumnCountsDiff) -> dict[str, Any]:
-    bars = column.bars
-    labels = [] if bars is None else [clip(bars.label(place), LONGEST_CELL) for place in range(len(bars.marks))]
-
-    def side(counts: ColumnCounts | None) -> dict[str, Any] | None:
-        if counts is None:
-            return None
-        return {
-            "bars": labels,
-            "counts": list(counts.bars),
-            "nulls": counts.nulls,
-            "rows": counts.rows,
-            "distinct": counts.distinct,
-        }
-
-    return {"name": column.column.name, "before": side(column.before), "after": side(column.after)}
+def _statistics(column: ColumnDiff) -> Answer:
+    sides = {"before": column.before, "after": column.after}
+    return {"name": column.name, **{which: None if side is None else header_of(side) for which, side in sides.items()}}
 
 
-def _files(files: FilesDiff) -> dict[str, list[dict[str, Any]]]:
-    def listed(some: tuple[FileDiff, ...]) -> list[dict[str, Any]]:
-        return [
-            {
-                "name": each.filename.rpartition("/")[2],
-                "partition": files.keys.get(each.filename, ""),
-                "rows": each.rows,
-                "bytes": each.bytes,
-            }
-            for each in some[:_MOST_LISTED]
-        ]
+def _file(file: FileDiff, keys: Mapping[str, str]) -> Answer:
+    name = file.filename.rpartition("/")[2]
+    return {"name": name, "partition": keys.get(file.filename, ""), "rows": file.rows, "bytes": file.bytes}
 
-    return {"added": listed(files.added), "removed": listed(files.removed)}
+
+def _counted(references: pa.Table) -> Sequence[Sequence[object]]:
+    found = references.group_by("partition_id").aggregate([("filename", "count")])
+    return found["partition_id"].to_pylist(), found["filename_count"].to_pylist()
+
+
+def _keys_of_files(references: pa.Table, keys: Mapping[str, str]) -> dict[str, str]:
+    """Return the key range of the partition of each file, or how many partitions it is in."""
+    found = references.group_by("filename").aggregate([("partition_id", "count"), ("partition_id", "min")])
+    columns = (found[name].to_pylist() for name in ("filename", "partition_id_count", "partition_id_min"))
+    return {
+        name: keys[partition] if count == 1 else counted(count, "partition")
+        for name, count, partition in zip(*columns, strict=True)
+    }
+
+
+def _changed_columns(before: Schema, after: Schema) -> list[Answer]:
+    """Return the columns that differ in type, name or existence, with their type at each version, "" for none.
+
+    A column is the same one when its files know it by the same name; a name that differs is written before its type.
+    """
+    old, new = ({each.column: each for each in schema.fields} for schema in (before, after))
+    found = []
+    for column in dict.fromkeys((*new, *old)):
+        was, now = old.get(column), new.get(column)
+        name = now.name if now is not None else was.name if was is not None else ""
+        texts = ["" if each is None else each.text if each.name == name else f"{each.name} {each.text}"
+                 for each in (was, now)]  # fmt: skip
+        if texts[0] != texts[1]:
+            found.append({"name": name, "before": texts[0], "after": texts[1]})
+    return found

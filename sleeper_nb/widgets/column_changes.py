@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sleeper_nb.model.schema import Field
 from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.progress import Watch
-from sleeper_nb.report import values_of
-from sleeper_nb.widgets.column_bars import NAMED, ORDERED, TOP_VALUES, Bars, counts_of, ranges_between
-from sleeper_nb.widgets.row_grid_query import select
+from sleeper_nb.widgets.column_bars import NAMED, ORDERED, TOP_VALUES, Bars, ColumnSummary, counts_of, ranges_between
 from sleeper_nb.widgets.version_statement import (
     VersionStatement,
     counted_bars,
+    counted_columns,
     least_and_greatest,
     most_frequent,
     type_of,
@@ -24,58 +22,16 @@ if TYPE_CHECKING:
     from sleeper_nb.table_at import TableAt
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnCounts:
-    """One column at one version.
+class ColumnDiff(NamedTuple):
+    """One column, named as in the newer of two versions, at both; None where the version does not have it."""
 
-    Parameters
-    ----------
-    rows, nulls, distinct
-        How many rows the version has, in how many of them the column is NULL, and how many different values it has.
-        Exact.
-    bars
-        How many rows each bar of the comparison has.
-    """
-
-    rows: int
-    nulls: int
-    distinct: int
-    bars: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnCountsDiff:
-    """One column at two versions.
-
-    Parameters
-    ----------
-    column
-        As the newer of the two versions has it.
-    bars
-        What the bars stand for, in both; None for a type without, and where all values are NULL.
-    before, after
-        The counts; None where the version does not have the column.
-    """
-
-    column: Field
-    bars: Bars | None
-    before: ColumnCounts | None
-    after: ColumnCounts | None
-
-    @property
-    def is_same(self) -> bool:
-        """Whether all counts are equal."""
-        return self.before == self.after
+    name: str
+    before: ColumnSummary | None
+    after: ColumnSummary | None
 
 
 class ColumnComparison:
-    """Counts the columns of two versions, with DuckDB in this process.
-
-    Parameters
-    ----------
-    before, after
-        The versions, in any order of their commits.
-    """
+    """Counts the columns of two versions, in any order of their commits, with DuckDB in this process."""
 
     def __init__(self, before: TableAt, after: TableAt) -> None:
         newer = max(before, after, key=lambda each: each.resolved.snapshot_id)
@@ -87,14 +43,12 @@ class ColumnComparison:
         """The columns of the newer version."""
         return tuple(self._fields)
 
-    def of(self, names: Iterable[str], watch: Watch) -> tuple[ColumnCountsDiff, ...]:
+    def of(self, names: Iterable[str], watch: Watch) -> list[ColumnDiff]:
         """Return some columns; each version is read once to find the bars, and once to count."""
         fields = [self._fields[name] for name in names]
         bars = self._bars(fields, watch)
         before, after = (side.counts(fields, bars, watch) for side in self._sides)
-        return tuple(
-            ColumnCountsDiff(each, bars.get(each.name), before.get(each.name), after.get(each.name)) for each in fields
-        )
+        return [ColumnDiff(each.name, before.get(each.name), after.get(each.name)) for each in fields]
 
     def _bars(self, fields: Sequence[Field], watch: Watch) -> dict[str, Bars]:
         """Return bars that both versions fill: from the least to the greatest value of both, or frequent values."""
@@ -142,20 +96,20 @@ class _VersionColumns:
         found = most_frequent(self._at, self._asked(known), watch)
         return {name: found[own].values for name, own in known.items()}
 
-    def counts(self, fields: Sequence[Field], bars: Mapping[str, Bars], watch: Watch) -> dict[str, ColumnCounts]:
+    def counts(self, fields: Sequence[Field], bars: Mapping[str, Bars], watch: Watch) -> dict[str, ColumnSummary]:
         known = [(each, own) for each in fields if (own := self._own.get(each.column)) is not None]
         asked = VersionStatement(self._at, watch)
-        parts = ["count(*)"]
+        parts = []
         for each, own in known:
             name = quoted_name(own.name)
             values = f"CAST({name} AS {type_of(each)})" if own.type != each.type else name
             counted = counted_bars(bars.get(each.name), asked, values)
-            parts += [f"count({name})", f"count(DISTINCT {name})", counted]
-        what = ", ".join(f"{part} AS c{number}" for number, part in enumerate(parts))
-        answer = asked.read(select(asked.table, what, []))
-        rows, *found = (values_of(column)[0] for column in answer.columns)
-        triples = zip(found[::3], found[1::3], found[2::3], strict=True)
-        return {
-            each.name: ColumnCounts(rows, rows - filled, distinct, tuple(counts_of(bars.get(each.name), counted)))
-            for (each, _), (filled, distinct, counted) in zip(known, triples, strict=True)
-        }
+            parts.append((f"count({name})", f"count(DISTINCT {name})", counted))
+        rows, found = counted_columns(asked, parts)
+        summaries = {}
+        for (each, _), (filled, distinct, counted) in zip(known, found, strict=True):
+            counts = counts_of(bars.get(each.name), counted)
+            summaries[each.name] = ColumnSummary(
+                each, bars.get(each.name), rows, rows - filled, counts, distinct=distinct, exact=True
+            )
+        return summaries

@@ -10,19 +10,20 @@ from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.progress import Watch
 from sleeper_nb.sql_text import KEYWORDS
 from sleeper_nb.widgets import explorer_picture as pictures
+from sleeper_nb.widgets.action_answers import ActionAnswers
 from sleeper_nb.widgets.asked_widget import AskedWidget, Start, request_key
 from sleeper_nb.widgets.change_answers import ChangeAnswers
 from sleeper_nb.widgets.explorer_answers import ExplorerAnswers, Notebook, query_of
 from sleeper_nb.widgets.keyspace_answers import KeySpaceAnswers
 from sleeper_nb.widgets.open_tables import OpenTables
-from sleeper_nb.widgets.request_lanes import Background, Method, failure_of, run_in_thread
+from sleeper_nb.widgets.request_lanes import Background, Method, answered, failure_of, run_in_thread
 from sleeper_nb.widgets.sql_answers import SqlAnswers
+from sleeper_nb.widgets.static_picture import StaticPicture, failure_picture
 
 if TYPE_CHECKING:
     from sleeper_nb.model.schema import Schema
     from sleeper_nb.public_types import QueryResult
     from sleeper_nb.session import Session
-    from sleeper_nb.widgets.static_picture import StaticPicture
 
 Tab: TypeAlias = Literal["rows", "changes", "schema", "partitions", "history", "sql"]
 Filter: TypeAlias = Mapping[str, Any]
@@ -73,8 +74,7 @@ class Explorer(AskedWidget):
             can_keep=notebook.variables is not None,
             keywords=KEYWORDS,
         )
-        key_space = KeySpaceAnswers(self._tables)
-        methods = _methods(notebook, self._own, self._changes, key_space, self._sql)
+        methods = _methods(notebook, self._own, self._changes, self._sql, self._tables)
         super().__init__(methods, start, selection, background)
 
     def __repr__(self) -> str:
@@ -204,14 +204,14 @@ class Explorer(AskedWidget):
             before = self.before if self.tab == "changes" else None
             return pictures.picture_of(table, at, before, self._content())
         except SleeperError as error:
-            return pictures.failure_picture(failure_of(error))
+            return failure_picture(failure_of(error))
 
     def _content(self) -> StaticPicture:
         at = self._tables.at(self.table, self.version)
         match self.tab:
             case "changes" if self.before is not None:
                 asked = {"table": self.table, "before": self.before, "after": self.version, "asked": []}
-                return pictures.changes_picture(at, self._changes.whole(asked, Watch()))
+                return pictures.changes_picture(at, answered(self._changes.changes(asked, Watch())))
             case "schema":
                 return pictures.schema_picture(at)
             case "partitions":
@@ -265,16 +265,17 @@ def first_columns(schema: Schema) -> list[str]:
 
 
 def _methods(
-    notebook: Notebook, own: ExplorerAnswers, changes: ChangeAnswers, key_space: KeySpaceAnswers, sql: SqlAnswers
+    notebook: Notebook, own: ExplorerAnswers, changes: ChangeAnswers, sql: SqlAnswers, tables: OpenTables
 ) -> dict[str, Method]:
     """Return what answers each request of the page."""
+    actions, key_space = ActionAnswers(tables), KeySpaceAnswers(tables)
     return {
         "tables": own.tables,
         "details": own.details,
         "search": own.search,
         "open": own.open,
         "schema": own.schema,
-        "history": own.history,
+        "commit": own.commit,
         "rows": own.rows,
         "headers": own.headers,
         "cube": own.cube,
@@ -282,8 +283,8 @@ def _methods(
         "keep": own.keep,
         "write": notebook.write_cell,
         "changes": changes.changes,
-        "plan": changes.plan,
-        "act": changes.act,
+        "plan": actions.plan,
+        "act": actions.act,
         "keyspace": key_space.keyspace,
         "leaf": key_space.leaf,
         "sql": sql.sql,

@@ -7,24 +7,23 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.display.figure import clip
 from sleeper_nb.display.timeline_picture import change_text
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.model.savepoints import savepoints_by_snapshot
 from sleeper_nb.model.snapshots import to_micros
-from sleeper_nb.report import Data, cell_text, counted
+from sleeper_nb.report import counted
 from sleeper_nb.tabular import as_pandas
-from sleeper_nb.widgets.page_values import LONGEST_CELL, cells_of, kind_of, tree_of
+from sleeper_nb.widgets.page_values import cells_of, header_of, kind_of, tree_of
 from sleeper_nb.widgets.row_grid_query import ColumnFilter, GridQuery, GridSort
 from sleeper_nb.widgets.table_search import TableSearch
 from sleeper_nb.widgets.version_statement import rows_of
 
 if TYPE_CHECKING:
-    from sleeper_nb.model.savepoints import RetainedVersions, Savepoint
+    from sleeper_nb.model.savepoints import RetainedVersions
     from sleeper_nb.model.schema import Field
     from sleeper_nb.model.snapshots import Snapshot
     from sleeper_nb.progress import Watch
     from sleeper_nb.table import Table
-    from sleeper_nb.widgets.column_bars import ColumnSummary
     from sleeper_nb.widgets.open_tables import OpenTables
     from sleeper_nb.widgets.request_lanes import Answer, Message
     from sleeper_nb.widgets.row_grid_model import RowGridModel
@@ -46,15 +45,7 @@ _DUE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """What a page can do in its notebook.
-
-    Parameters
-    ----------
-    write
-        Puts a text into a new cell; None where there is none.
-    variables
-        Those of the user; None where there are none.
-    """
+    """What a page can do in its notebook: put a text into a new cell, and set variables; None for what it cannot."""
 
     write: Any = None
     variables: MutableMapping[str, Any] | None = None
@@ -78,15 +69,7 @@ class Notebook:
 
 
 class ExplorerAnswers:
-    """Answers what is asked about tables and their rows; nothing of a table is changed.
-
-    Parameters
-    ----------
-    tables
-        The tables that the explorer holds open.
-    notebook
-        Takes cells and variables.
-    """
+    """Answers what is asked about tables and their rows; nothing of a table is changed."""
 
     def __init__(self, tables: OpenTables, notebook: Notebook) -> None:
         self._tables, self._notebook = tables, notebook
@@ -166,14 +149,20 @@ class ExplorerAnswers:
             "line": f"%sleeper describe {at.name}@{number} --fields",
         }
 
-    def history(self, asked: Message, _: Watch) -> Answer:
-        """Return some versions of a table, the newest first."""
-        table = self._tables.table(asked["table"])
-        versions = table.inspect.versions()
-        entries = _history(versions)
-        first, count = int(asked["first"]), int(asked["count"])
-        shown = [_entry(each) for each in entries[first : first + count]]
-        return {"entries": shown, "total": len(entries), "line": f"%sleeper history {table.name}"}
+    def commit(self, asked: Message, _: Watch) -> Answer:
+        """Return what the versions of `open` do not say about one of them: its files, and details in words."""
+        snapshots = self._tables.table(asked["table"]).inspect.versions().snapshots
+        snapshot = next((each for each in snapshots if each.id == asked["version"]), None)
+        if snapshot is None:  # only savepoints hold the version
+            return {"files": 0, "details": []}
+        given = {
+            "by": snapshot.author,
+            "job id": snapshot.job_id,
+            "files added": f"{snapshot.added_files:,}" if snapshot.added_files else None,
+            "files removed": f"{snapshot.removed_files:,}" if snapshot.removed_files else None,
+            **{f"rows that break {name}": f"{count:,}" for name, count in snapshot.broken_expectations.items()},
+        }
+        return {"files": snapshot.files, "details": [[name, text] for name, text in given.items() if text]}
 
     # The rows of a version
 
@@ -204,7 +193,7 @@ class ExplorerAnswers:
         if not model.is_quick and not asked["all"]:
             return {"version": version, "headers": {}, "unread": str(model.bytes)}
         summaries = model.summaries(asked["columns"][:MOST_COLUMNS], query, watch)
-        return {"version": version, "headers": {each.column.name: _header(each) for each in summaries}, "unread": ""}
+        return {"version": version, "headers": {each.column.name: header_of(each) for each in summaries}, "unread": ""}
 
     def cube(self, asked: Message, watch: Watch) -> Answer:
         """Return the bars of other columns counted by the bars of one, so that a brush over it asks nothing more."""
@@ -248,12 +237,8 @@ class ExplorerAnswers:
 def query_of(model: RowGridModel, asked: Mapping[str, Any], watch: Watch) -> GridQuery:
     """Return the query of a page for a version; bars mean what its headers show.
 
-    Raises
-    ------
-    NotFound
-        When the version has no such column.
-    InvalidInput
-        When a type has no such value, or a column has no bars.
+    Raise `NotFound` for a column that the version does not have, `InvalidInput` for a value or bar that a column does
+    not have.
     """
     filters = (_filter(model, each, watch) for each in asked["filters"])
     sorts = tuple(GridSort(each["column"], bool(each["descending"])) for each in asked["sorts"])
@@ -278,88 +263,33 @@ def _filter(model: RowGridModel, asked: Mapping[str, Any], watch: Watch) -> Colu
 
 
 def versions_of(found: RetainedVersions) -> Answer:
-    """Return the versions of a table, oldest first, one list a property."""
-    history = list(reversed(_history(found)))
+    """Return the versions of a table that can be chosen, oldest first, one list a property.
+
+    A version whose snapshot has expired is there as long as savepoints hold it.
+    """
+    saved = savepoints_by_snapshot(found.savepoints)
+    snapshots = {each.id: each for each in found.snapshots}
+    numbers = sorted(saved.keys() | snapshots.keys())
+    versions = [(snapshots.get(number), saved.get(number, ())) for number in numbers]
     return {
-        "number": [each.number for each in history],
-        "committed": [each.committed for each in history],
-        "kind": [each.kind for each in history],
-        "change": [each.change for each in history],
-        "message": [each.message for each in history],
-        "rows": [each.rows for each in history],
-        "bytes": [0 if each.snapshot is None else each.snapshot.bytes for each in history],
-        "savepoints": {str(each.number): list(each.savepoints) for each in history if each.savepoints},
+        "number": numbers,
+        "committed": [_millis(each.time if each else points[0].snapshot_time) for each, points in versions],
+        "kind": [each.operation if each else "savepoint" for each, _ in versions],
+        "change": [_change(each) if each else "" for each, _ in versions],
+        "message": [(each.message if each else None) or "" for each, _ in versions],
+        "rows": [each.rows if each else points[0].record_count for each, points in versions],
+        "bytes": [each.bytes if each else 0 for each, _ in versions],
+        "savepoints": {str(number): [each.name or str(each.id) for each in points] for number, points in saved.items()},
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Version:
-    """A version that can be chosen; without a snapshot where only savepoints hold it."""
-
-    number: int
-    committed: int
-    rows: int
-    savepoints: tuple[str, ...]
-    snapshot: Snapshot | None
-
-    @property
-    def kind(self) -> str:
-        return "savepoint" if self.snapshot is None else self.snapshot.operation
-
-    @property
-    def change(self) -> str:
-        if self.snapshot is None:
-            return ""
-        match {verb: rows for verb, rows in self.snapshot.changed_rows.items() if rows}:
-            case {"deleted": rows, **others} if not others:
-                return f"−{counted(rows, 'row')}"
-            case {"updated": rows, **others} if not others:
-                return f"{counted(rows, 'row')} changed"
-        return change_text(self.snapshot).removeprefix(self.snapshot.operation).strip().replace("-", "−")
-
-    @property
-    def message(self) -> str:
-        return "" if self.snapshot is None or self.snapshot.message is None else self.snapshot.message
-
-
-def _history(found: RetainedVersions) -> list[_Version]:
-    """Return the snapshots and the versions that only savepoints hold, newest first."""
-    held: dict[int, list[Savepoint]] = {}
-    for point in found.savepoints:
-        held.setdefault(point.saved_snapshot_id, []).append(point)
-    names = {number: tuple(each.name or str(each.id) for each in points) for number, points in held.items()}
-    versions = {
-        number: _Version(number, _millis(points[0].snapshot_time), points[0].record_count, names[number], None)
-        for number, points in held.items()
-    }
-    for each in found.snapshots:
-        versions[each.id] = _Version(each.id, _millis(each.time), each.rows, names.get(each.id, ()), each)
-    return [versions[number] for number in sorted(versions, reverse=True)]
-
-
-def _entry(version: _Version) -> Answer:
-    snapshot = version.snapshot
-    details = []
-    if snapshot is not None:
-        given = {
-            "by": snapshot.author,
-            "job id": snapshot.job_id,
-            "files added": f"{snapshot.added_files:,}" if snapshot.added_files else None,
-            "files removed": f"{snapshot.removed_files:,}" if snapshot.removed_files else None,
-            **{f"rows that break {name}": f"{count:,}" for name, count in snapshot.broken_expectations.items()},
-        }
-        details = [[name, text] for name, text in given.items() if text]
-    return {
-        "number": version.number,
-        "committed": version.committed,
-        "kind": version.kind,
-        "change": version.change,
-        "message": version.message,
-        "rows": version.rows,
-        "files": 0 if snapshot is None else snapshot.files,
-        "details": details,
-        "savepoints": list(version.savepoints),
-    }
+def _change(snapshot: Snapshot) -> str:
+    match {verb: rows for verb, rows in snapshot.changed_rows.items() if rows}:
+        case {"deleted": rows, **others} if not others:
+            return f"−{counted(rows, 'row')}"
+        case {"updated": rows, **others} if not others:
+            return f"{counted(rows, 'row')} changed"
+    return change_text(snapshot).removeprefix(snapshot.operation).strip().replace("-", "−")
 
 
 def _millis(moment: Any) -> int:
@@ -389,19 +319,3 @@ def _column(field: Field, role: str) -> Answer:
         "default": field.default_literal,
         "comment": field.comment or "",
     }
-
-
-def _header(summary: ColumnSummary) -> Answer:
-    bars = summary.bars
-    labels = [] if bars is None else [clip(bars.label(number), LONGEST_CELL) for number in range(len(bars.marks))]
-    header: Answer = {
-        "ranges": bars is not None and bars.are_ranges,
-        "bars": labels,
-        "counts": list(summary.counts),
-        "of": list(summary.of),
-        "nulls": summary.nulls,
-        "rows": summary.rows,
-        "distinct": summary.distinct,
-        "exact": summary.exact,
-    }
-    return header if summary.ends is None else {**header, "ends": [cell_text(Data(each)) for each in summary.ends]}

@@ -26,13 +26,7 @@ _FOLDER: Final = "^.*/"
 
 
 class KeySpaceAnswers:
-    """Answers `keyspace` and `leaf`, from metadata.
-
-    Parameters
-    ----------
-    tables
-        The tables that the explorer holds open.
-    """
+    """Answers `keyspace` and `leaf`, from metadata."""
 
     def __init__(self, tables: OpenTables) -> None:
         self._tables = tables
@@ -67,13 +61,7 @@ def _exact(value: KeyValue | None) -> str | None:
 
 
 class KeySpace:
-    """The leaves and files of a state, a list for each property of them.
-
-    Parameters
-    ----------
-    state
-        The state.
-    """
+    """The leaves and files of a state, a list for each property of them."""
 
     def __init__(self, state: TableState) -> None:
         self._state, self._references = state, state.files.active
@@ -86,7 +74,6 @@ class KeySpace:
         schema, leaves = self._state.schema, len(self._ids)
         names = ("first", "last", "rows", "bytes", "deleted")
         return {
-            "keys": [key.name for key in schema.row_keys],
             "leaves": {
                 **_leaves(self._state.tree, self._ids, schema),
                 **_totals(self._references, self._places, leaves),
@@ -116,7 +103,7 @@ class KeySpace:
 
 
 def _leaves(tree: PartitionTree, ids: pa.Array, schema: Schema) -> dict[str, list[Any]]:
-    """Return the ids, the key ranges and the lower ends of the leaves as text, and their depth."""
+    """Return the ids, the key ranges and the lower ends of the leaves as text."""
     ranges, lows = [], []
     for dimension, key in enumerate(schema.row_keys):
         ends = [leaf.region.ranges[dimension] for leaf in tree.leaves]
@@ -127,12 +114,10 @@ def _leaves(tree: PartitionTree, ids: pa.Array, schema: Schema) -> dict[str, lis
         pairs = list(zip(least, greatest, strict=True))
         ranges.append([_range_text(key.name, each, texts) for each in pairs])
         lows.append(["" if low is None else texts[low] for low in least])
-    depths = _depths(tree)
     return {
         "id": ids.to_pylist(),
         "range": _joined(ranges, len(ids), "every key"),
         "low": _joined(lows, len(ids), ""),
-        "depth": [depths[leaf.id] for leaf in tree.leaves],
     }
 
 
@@ -148,22 +133,6 @@ def _joined(parts: Sequence[list[str]], leaves: int, nothing: str) -> list[str]:
     if len(parts) == 1:
         return [each or nothing for each in parts[0]]
     return [", ".join(filter(None, each)) or nothing for each in zip(*parts, strict=True)] or [nothing] * leaves
-
-
-def _depths(tree: PartitionTree) -> dict[str, int]:
-    """Return how many splits are above each partition."""
-    depths: dict[str, int] = {tree.root.id: 0}
-    waiting = list(tree.partitions[1:])
-    while waiting:
-        later = []
-        for each in waiting:
-            above = depths.get(each.parent_id or "")
-            if above is None:
-                later.append(each)
-            else:
-                depths[each.id] = above + 1
-        waiting = later
-    return depths
 
 
 def _totals(references: pa.Table, places: pa.ChunkedArray, leaves: int) -> dict[str, list[int]]:

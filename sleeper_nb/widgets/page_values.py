@@ -1,13 +1,17 @@
-"""Values as the page gets them: the cells of a grid, a value as a tree, and the kind of a column. Pure."""
+"""Values as the page gets them: cells of a grid, a value as a tree, the kind and the header of a column. Pure."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from sleeper_nb.display.figure import clip
 from sleeper_nb.errors import visible
 from sleeper_nb.report import Data, cell_text, data_rows, is_missing
+
+if TYPE_CHECKING:
+    from sleeper_nb.widgets.column_bars import ColumnSummary
 
 Cell = str | dict[str, Any] | None
 """A value as text, None for NULL, or the beginning of a long text."""
@@ -54,6 +58,23 @@ def kind_of(kind: pa.DataType) -> str:
     if pa.types.is_dictionary(kind):
         return kind_of(kind.value_type)
     return next((name for test, name in _KINDS if test(kind)), "string")
+
+
+def header_of(summary: ColumnSummary) -> dict[str, Any]:
+    """Return what is counted of a column, with the labels of its bars."""
+    bars = summary.bars
+    labels = [] if bars is None else [clip(bars.label(number), LONGEST_CELL) for number in range(len(bars.marks))]
+    header: dict[str, Any] = {
+        "ranges": bars is not None and bars.are_ranges,
+        "bars": labels,
+        "counts": list(summary.counts),
+        "of": list(summary.of),
+        "nulls": summary.nulls,
+        "rows": summary.rows,
+        "distinct": summary.distinct,
+        "exact": summary.exact,
+    }
+    return header if summary.ends is None else {**header, "ends": [cell_text(Data(each)) for each in summary.ends]}
 
 
 def _cell(shown: object) -> Cell:

@@ -33,16 +33,9 @@ def run_in_thread(work: Callable[[], None]) -> None:
 
 
 class RequestLanes:
-    """Answers requests by methods, each named as the request's ``do``.
+    """Answers requests by methods, each named as the request's ``do``; what they raise becomes an error with its hint.
 
-    Parameters
-    ----------
-    methods
-        Answer requests; what they raise becomes an error with its hint.
-    send
-        Sends an answer to the page; called from the threads of the background.
-    background
-        Runs a function, in a thread of its own unless a test runs it itself.
+    `send` sends an answer to the page, from the threads in which `background` runs the methods.
     """
 
     def __init__(
@@ -142,7 +135,7 @@ class _Request:
         try:
             self._watch.check()
             found = self._method(self._asked, self._watch)
-            self._tell("ok", found if isinstance(found, dict) else self._tell_parts(found))
+            self._tell("ok", answered(found, self._part))
         except Cancelled:
             self._tell("cancelled", value=True)
         except Exception as error:
@@ -150,16 +143,9 @@ class _Request:
                 logger.warning("a request %r of the page failed", self._asked.get("do"), exc_info=True)
             self._tell("error", failure_of(error, self._asked.get("text")))
 
-    def _tell_parts(self, found: Iterator[Answer]) -> Answer:
-        """Send what is yielded, each at once, and return the answer: what is returned, or else was yielded last."""
-        last: Answer = {}
-        while True:
-            try:
-                last = next(found)
-            except StopIteration as end:
-                return last if end.value is None else end.value
-            self._watch.check()
-            self._tell("part", last)
+    def _part(self, part: Answer) -> None:
+        self._watch.check()
+        self._tell("part", part)
 
     def _tell(self, kind: str, value: object) -> None:
         with self._lock:  # while a message is sent, too: none may follow the one that says that it was cancelled
@@ -167,6 +153,19 @@ class _Request:
                 return
             self._has_ended = kind != "part"
             self._send({"id": self.number, kind: value})
+
+
+def answered(found: Answer | Iterator[Answer], then: Callable[[Answer], object] = lambda _: None) -> Answer:
+    """Return what a method answers in the end: what it returns, or else yielded last; `then` gets each part at once."""
+    if isinstance(found, dict):
+        return found
+    last: Answer = {}
+    while True:
+        try:
+            last = next(found)
+        except StopIteration as end:
+            return last if end.value is None else end.value
+        then(last)
 
 
 def failure_of(error: Exception, statement: object = None) -> Answer:

@@ -11,7 +11,7 @@ from sleeper_nb.display.figure import clip
 from sleeper_nb.errors import NoDryRun, hint_text, joined
 from sleeper_nb.report import Bytes, Grid, Report, Stacked, cell_text, counted, is_missing, report_for
 from sleeper_nb.sql_text import in_one_line
-from sleeper_nb.widgets.change_answers import rollback_sentences
+from sleeper_nb.widgets.action_answers import rollback_sentences
 
 _LONGEST_TITLE: Final = 80
 _MOST_LINES: Final = 12

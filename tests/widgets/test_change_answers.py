@@ -9,11 +9,11 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.progress import Watch
-from sleeper_nb.widgets import version_change
+from sleeper_nb.widgets import change_answers
+from sleeper_nb.widgets.action_answers import ActionAnswers
 from sleeper_nb.widgets.change_answers import ChangeAnswers
 from sleeper_nb.widgets.change_html import change_html
 from sleeper_nb.widgets.open_tables import OpenTables
-from sleeper_nb.widgets.version_change import VersionPair
 from tests.widgets.conftest import drained
 
 HOSTILE = "<script>alert('x')</script>&\"\n"
@@ -46,6 +46,10 @@ def fares(tmp_path):
 
 def answers_of(session):
     return ChangeAnswers(OpenTables(session))
+
+
+def actions_of(session):
+    return ActionAnswers(OpenTables(session))
 
 
 def changes(answers, before, after, table="fares", asked=()):
@@ -139,7 +143,7 @@ def test_of_many_columns_keys_and_changed_ones_are_first(tmp_path):
 
 
 def test_large_versions_are_read_when_the_user_asks_and_not_again(fares, monkeypatch):
-    monkeypatch.setattr(version_change, "READ_UNASKED", -1)
+    monkeypatch.setattr(change_answers, "READ_UNASKED", -1)
     answers = answers_of(fares)
     (metadata,) = changes(answers, 2, 5)
     assert metadata["counts"] is None
@@ -147,7 +151,7 @@ def test_large_versions_are_read_when_the_user_asks_and_not_again(fares, monkeyp
     with_rows = changes(answers, 2, 5, asked=["rows"])[-1]
     assert with_rows["counts"] == {"added": 300, "removed": 1, "changed": 2}
     assert (with_rows["unread"]["rows"], with_rows["statistics"]) == ("", None)
-    monkeypatch.setattr(VersionPair, "with_rows", None)  # the rows that were read are kept
+    monkeypatch.setattr("sleeper_nb.changes.Changes.summary", None)  # the rows that were read are kept
     whole = changes(answers, 2, 5, asked=["columns"])[-1]
     assert (whole["counts"], len(whole["statistics"])) == (with_rows["counts"], 3)
 
@@ -168,7 +172,7 @@ def test_a_version_compared_with_itself_has_no_changes(session):
 
 
 def test_a_rollback_is_planned_first_then_done_and_can_be_undone(fares):
-    answers, table = answers_of(fares), fares.table("fares")
+    answers, table = actions_of(fares), fares.table("fares")
     plan = planned(answers, "roll back", 2)
     assert (plan["title"], plan["line"]) == ("Roll back fares to snapshot 2", "%sleeper rollback fares 2")
     assert "Rows: 399 now, 100 after." in plan["sentences"]
@@ -182,11 +186,11 @@ def test_a_rollback_is_planned_first_then_done_and_can_be_undone(fares):
         "undo": "%sleeper rollback fares 5",
     }
     assert [each.id for each in table.history()][:2] == [6, 5]
-    assert changes(answers, 2, 6)[-1]["counts"] == {"added": 0, "removed": 0, "changed": 0}
+    assert changes(answers_of(fares), 2, 6)[-1]["counts"] == {"added": 0, "removed": 0, "changed": 0}
 
 
 def test_a_rollback_that_was_planned_before_another_commit_is_not_done(fares):
-    answers, table = answers_of(fares), fares.table("fares")
+    answers, table = actions_of(fares), fares.table("fares")
     planned(answers, "roll back", 2)
     table.ingest([{"k": 1, "fare": 1.0, "note": "new"}])
     with pytest.raises(sl.ConflictError, match="snapshot 6 was committed after this plan was made on snapshot 5"):
@@ -201,13 +205,13 @@ def test_what_a_rollback_leaves_as_it_is_is_named(session):
     table = session.table("trips")
     table.alter(drop_columns=["note"])
     table.ingest([{"city": "q"}])
-    sentences = planned(answers_of(session), "roll back", 4, "trips")["sentences"]
+    sentences = planned(actions_of(session), "roll back", 4, "trips")["sentences"]
     assert "Stays in effect: alter (snapshot 5)." in sentences
     assert "Columns are not rolled back. Dropped columns stay dropped: note." in sentences
 
 
 def test_a_rollback_to_what_the_table_has_already_is_not_possible(session):
-    answers = answers_of(session)
+    answers = actions_of(session)
     plan = planned(answers, "roll back", 4, "trips")
     assert (plan["possible"], len(plan["sentences"])) == (False, 1)
     assert done(answers, "roll back", 4, "trips")["undo"] == ""
@@ -215,7 +219,7 @@ def test_a_rollback_to_what_the_table_has_already_is_not_possible(session):
 
 
 def test_a_savepoint_is_planned_first_and_then_made(session):
-    answers, table = answers_of(session), session.table("trips")
+    answers, table = actions_of(session), session.table("trips")
     plan = planned(answers, "save", 3, "trips", " before-fix ")
     assert plan["line"] == "%sleeper create-savepoint trips@3 --name before-fix"
     assert plan["sentences"][0].startswith("Snapshot 3 is kept: 6 rows in 4 files, ")
@@ -230,21 +234,21 @@ def test_a_savepoint_is_planned_first_and_then_made(session):
 
 @pytest.mark.parametrize(("name", "says"), [("v1", "'v1' is not a valid savepoint name"), (HOSTILE, "savepoint name")])
 def test_a_name_that_no_savepoint_can_have_makes_no_plan(session, name, says):
-    plan = planned(answers_of(session), "save", 3, "trips", name)
+    plan = planned(actions_of(session), "save", 3, "trips", name)
     assert (plan["possible"], plan["line"]) == (False, "")
     assert says in plan["sentences"][0]
 
 
 def test_a_name_that_was_used_before_is_refused(session):
     with pytest.raises(sl.AlreadyExists, match="was used before"):
-        done(answers_of(session), "save", 3, "trips", "half-year")
+        done(actions_of(session), "save", 3, "trips", "half-year")
     with pytest.raises(sl.InvalidInput, match="no action 'drop'"):
-        done(answers_of(session), "drop", 3, "trips")
+        done(actions_of(session), "drop", 3, "trips")
 
 
 @pytest.mark.parametrize("action", ["roll back", "save"])
 def test_the_line_of_a_plan_does_what_its_button_does_and_its_undo_undoes_it(session, shell, action):
-    answers, table = answers_of(session), session.table("trips")
+    answers, table = actions_of(session), session.table("trips")
     line = planned(answers, action, 2, "trips")["line"]
     shell.push({"session": session})
     shell.run_line_magic("sleeper", "use $session")
@@ -283,6 +287,6 @@ def test_a_large_change_is_saved_small_and_an_unread_one_says_so(tmp_path, monke
         html = change_html(changes(answers_of(session), 1, 2, "wide")[-1], 48_000)
         assert len(html.encode()) < 65_536
         assert "first " in html
-        monkeypatch.setattr(version_change, "READ_UNASKED", -1)
+        monkeypatch.setattr(change_answers, "READ_UNASKED", -1)
         assert "The rows were not compared" in change_html(changes(answers_of(session), 1, 2, "wide")[-1], 48_000)
         assert "No row differs" in change_html(changes(answers_of(session), 2, 2, "wide", ["rows"])[-1], 48_000)

@@ -150,7 +150,7 @@ def test_a_move_of_the_handle_reads_one_version_and_nothing_twice(
 
 
 CLICKS = {
-    "schema": (1, {}), "keyspace": (2, {}), "leaf": (1, {"leaf": "root"}), "history": (4, {"first": 0, "count": 50}),
+    "schema": (1, {}), "keyspace": (2, {}), "leaf": (1, {"leaf": "root"}), "commit": (4, {}),
     "sql": (1, {"text": "SELECT 1"}), "cube": (1, {"query": ALL, "column": "k", "columns": ["v"]}),
     "rows": (1, {"query": ALL, "first": 0, "count": 10, "columns": ["k"]}),
 }  # fmt: skip

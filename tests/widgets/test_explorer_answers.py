@@ -16,7 +16,7 @@ from sleeper_nb.widgets.explorer import Explorer
 from sleeper_nb.widgets.explorer_answers import ExplorerAnswers, Notebook
 from sleeper_nb.widgets.open_tables import OpenTables
 from sleeper_nb.widgets.request_lanes import failure_of
-from sleeper_nb.widgets.table_search import TableWords
+from sleeper_nb.widgets.table_search import reason_of
 from tests.widgets.conftest import ALL, HOSTILE, Page
 
 EXAMPLES = json.loads((Path(__file__).parents[2] / "frontend/test/request_keys.json").read_text())
@@ -57,13 +57,11 @@ def test_a_version_that_only_a_savepoint_holds_is_listed(session, page):
     assert page.ask("schema", table="flights", version=3)["rows"] == 90
 
 
-def test_the_newest_versions_come_first_in_history(page):
-    history = page.ask("history", table="flights", first=0, count=2)
-    assert [each["number"] for each in history["entries"]] == [4, 3]
-    assert (history["total"], history["line"]) == (4, "%sleeper history flights")
-    assert history["entries"][1]["savepoints"] == ["half-year"]
-    assert ["by", "ada"] in history["entries"][0]["details"]
-    assert [each["number"] for each in page.ask("history", table="flights", first=2, count=9)["entries"]] == [2, 1]
+def test_a_commit_has_its_files_and_who_made_it(page):
+    commit = page.ask("commit", table="flights", version=4)
+    assert commit["files"] == 9
+    assert ["by", "ada"] in commit["details"]
+    assert page.ask("commit", table="flights", version=99) == {"files": 0, "details": []}
 
 
 def test_a_schema_says_what_columns_are_and_what_someone_set(session, page):
@@ -201,11 +199,11 @@ def test_names_are_found_before_the_schemas_are_read(session):
 
 
 def test_each_word_is_in_the_name_or_in_a_text():
-    words = TableWords((("column", "fare"), ("comment", "in dollars")))
-    assert words.reason("trips", ["trips"]) == ""
-    assert words.reason("trips", ["trips", "fare"]) == "column fare"
-    assert words.reason("trips", ["fare", "dollars"]) == "column fare, comment in dollars"
-    assert words.reason("trips", ["fare", "euros"]) is None
+    texts = (("column", "fare"), ("comment", "in dollars"))
+    assert reason_of("trips", texts, ["trips"]) == ""
+    assert reason_of("trips", texts, ["trips", "fare"]) == "column fare"
+    assert reason_of("trips", texts, ["fare", "dollars"]) == "column fare, comment in dollars"
+    assert reason_of("trips", texts, ["fare", "euros"]) is None
 
 
 @pytest.fixture

@@ -52,14 +52,12 @@ def test_leaves_and_files_are_those_of_the_listings(session):
     space = spaces(session, 3)[0]
     leaves, at = space["leaves"], session.table("flights").at(3)
     listed = at.inspect.partitions().to_dict()
-    assert (space["version"], space["keys"]) == (3, ["carrier", "flight"])
-    assert space["line"] == "%sleeper partitions flights@3"
+    assert (space["version"], space["line"]) == (3, "%sleeper partitions flights@3")
     assert leaves["id"] == listed["partition"]
     assert leaves["range"] == ["carrier before DL", "carrier DL to UA", "carrier UA and after"]
     assert leaves["low"] == ["", "DL", "UA"]
     assert (leaves["rows"], leaves["files"]) == (listed["rows"], listed["files"])
     assert leaves["bytes"] == [each.count for each in listed["bytes"]]
-    assert sorted(leaves["depth"]) == [1, 2, 2]
     files = space["files"]
     assert set(files["name"]) == set(at.inspect.files().to_dict()["file"])
     assert (files["first"], files["last"]) == ([0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 2, 2])
@@ -103,11 +101,7 @@ def test_a_table_without_splits_is_one_leaf_of_every_key(tmp_path):
     with sl.connect(tmp_path / "w") as session:
         session.create_table("new", sl.Schema({"k": "int"}, values={}))
         space = spaces(session, 1, "new")[0]
-        assert (space["leaves"]["range"], space["leaves"]["low"], space["leaves"]["depth"]) == (
-            ["every key"],
-            [""],
-            [0],
-        )
+        assert (space["leaves"]["range"], space["leaves"]["low"]) == (["every key"], [""])
         assert (space["leaves"]["rows"], space["files"]["name"], space["jobs"]) == ([0], [], [])
         assert filters_of(session, "new", 1) == [[]]
 
@@ -187,6 +181,6 @@ def filler(field, files):
 def test_fifty_thousand_leaves_and_a_hundred_thousand_files_are_answered_whole():
     state = large_state(50_000, 100_000)
     space = KeySpace(state).columns()
-    assert [len(each) for each in space["leaves"].values()] == [50_000] * 7
+    assert [len(each) for each in space["leaves"].values()] == [50_000] * 6
     assert len(space["files"]["name"]) == 100_000
     assert space["leaves"]["range"][1] == "k key0000001 to key0000002"

@@ -1,6 +1,5 @@
-/** What the time bar says about a version. */
-import { bytes, moment, plural, utc, utcAgo } from "./format";
-import { kindLabel } from "./kinds";
+/** What the time bar, the history and the changes say about a version. */
+import { bytes, label, moment, plural, utc, utcAgo } from "./format";
 import type { Versions } from "./protocol";
 
 /** For readers of the screen: "snapshot 12, 2026-11-01 10:02 UTC, ingest +28,135 rows". */
@@ -12,9 +11,13 @@ export function spoken(versions: Versions, index: number): string {
 
 export interface VersionWords {
   number: number;
+  committed: number;
   kind: string; // as the kernel names it
+  label: string; // "Ingest"
+  change: string; // "+28,135 rows"
   did: string; // "Ingest +28,135 rows"
   message: string;
+  rows: number;
   size: string; // "336,776 rows, 12 MiB"
   when: string; // "1 Nov 10:02"
   exactly: string;
@@ -24,17 +27,23 @@ export interface VersionWords {
 export function wordsOf(versions: Versions, index: number, now: number = Date.now()): VersionWords {
   const number = versions.number[index] ?? 0;
   const kind = versions.kind[index] ?? "";
+  const change = versions.change[index] ?? "";
   const size = versions.bytes[index] ?? 0;
-  const at = versions.committed[index] ?? 0;
-  const rows = plural(versions.rows[index] ?? 0, "row");
+  const committed = versions.committed[index] ?? 0;
+  const rows = versions.rows[index] ?? 0;
+  const name = label(kind.replaceAll("-", "_"));
   return {
     number,
+    committed,
     kind,
-    did: `${kindLabel(kind)} ${versions.change[index] ?? ""}`.trim(),
+    label: name,
+    change,
+    did: `${name} ${change}`.trim(),
     message: versions.message[index] ?? "",
-    size: size > 0 ? `${rows}, ${bytes(size)}` : rows,
-    when: moment(at, now),
-    exactly: utcAgo(at, now),
+    rows,
+    size: size > 0 ? `${plural(rows, "row")}, ${bytes(size)}` : plural(rows, "row"),
+    when: moment(committed, now),
+    exactly: utcAgo(committed, now),
     savepoints: versions.savepoints[String(number)] ?? [],
   };
 }
