@@ -1,9 +1,9 @@
 // @vitest-environment jsdom
 import { cleanup, configure, fireEvent, render, screen, waitFor } from "@testing-library/preact";
 import { afterEach, beforeAll, expect, it, vi } from "vitest";
-import { SampleModel, type SampleOptions } from "../dev/sample";
 import { Rail } from "../src/rail";
 import { Store } from "../src/store";
+import { FakeKernel, tablesOf } from "./fake_kernel";
 
 // A loaded machine may take seconds for what takes milliseconds.
 configure({ asyncUtilTimeout: 10_000 });
@@ -17,8 +17,8 @@ class NoObserver {
 beforeAll(() => void Object.assign(globalThis, { ResizeObserver: NoObserver }));
 afterEach(cleanup);
 
-function shown(options: SampleOptions = {}): { model: SampleModel; store: Store } {
-  const model = new SampleModel({ latency: 0, cold: true, table: "flights", ...options });
+function shown(names = ["airports", "bookings", "flights"], fail = ""): { model: FakeKernel; store: Store } {
+  const model = new FakeKernel({ table: "flights", version: 18 }, tablesOf({ names }), fail);
   const store = new Store(model);
   render(<Rail store={store} />);
   return { model, store };
@@ -36,7 +36,7 @@ it("lists tables with rows, size and what is due", async () => {
 });
 
 it("draws and asks only what is in view of 10,000 tables", async () => {
-  const { model } = shown({ tables: 10_000 });
+  const { model } = shown(Array.from({ length: 10_000 }, (_, i) => `table ${i}`));
   await waitFor(() => expect(screen.getByText("10,000 tables")).toBeTruthy());
   expect(options().length).toBeLessThan(30);
   await waitFor(() => expect(model.asked.some((each) => each.do === "details")).toBe(true));
@@ -71,6 +71,6 @@ it("is used by keys alone", async () => {
 });
 
 it("says why tables cannot be listed", async () => {
-  shown({ fail: "tables" });
-  await waitFor(() => expect(screen.getByRole("alert").textContent).toContain("part-07.parquet is gone"));
+  shown([], "tables");
+  await waitFor(() => expect(screen.getByRole("alert").textContent).toContain("A file is gone."));
 });

@@ -1,10 +1,10 @@
 // @vitest-environment jsdom
 import { cleanup, configure, fireEvent, render, waitFor } from "@testing-library/preact";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import type { Model } from "../src/kernel";
-import type { Cell, Column, Header, Kind, Query } from "../src/protocol";
+import type { Cell, Column, Header, Kind } from "../src/protocol";
 import { RowsTab } from "../src/rows";
 import { Store } from "../src/store";
+import { type Answers, type Asked, FakeKernel } from "./fake_kernel";
 
 const ROWS = 1_000_000;
 const ORIGINS = ["EWR", "JFK", "LGA"];
@@ -38,12 +38,6 @@ function headerOf(name: string): Header {
   return { ...all, ranges: true, bars: labels, ends: ["1", "30"], nulls: 6, distinct: 30 };
 }
 
-interface Asked {
-  id: number;
-  do: string;
-  [name: string]: never | unknown;
-}
-
 interface Options {
   columns?: Column[];
   rows?: number;
@@ -51,76 +45,31 @@ interface Options {
   fail?: string;
 }
 
-/** A kernel in the test: it answers at once. */
-class Kernel implements Model {
-  readonly asked: Asked[] = [];
-  private readonly handlers: ((message: object, buffers: []) => void)[] = [];
-  private readonly traits: Record<string, unknown>;
-
-  constructor(private readonly options: Options) {
-    const query: Query = { filters: [], sorts: [], search: "" };
-    const selection = { table: "t", version: 3, before: null, tab: "rows", query, statement: "" };
-    this.traits = { selection, start: { mode: "explorer", answers: {}, canWrite: true, canKeep: true, keywords: [] } };
-  }
-
-  get(name: string): unknown {
-    return this.traits[name];
-  }
-
-  set(name: string, value: unknown): void {
-    this.traits[name] = value;
-  }
-
-  save_changes(): void {}
-
-  on(event: string, handler: (...args: never[]) => void): void {
-    if (event === "msg:custom") this.handlers.push(handler as (message: object) => void);
-  }
-
-  off(): void {}
-
-  send(message: unknown): void {
-    const asked = message as Asked;
-    this.asked.push(asked);
-    if (asked.do === "cancel") return;
-    const isRefused = asked.do === this.options.fail;
-    const error = { message: "A file is gone.", hint: "Check it." };
-    const answer = isRefused ? { error } : { ok: this.answer(asked) };
-    setTimeout(() => this.handlers.forEach((each) => each({ id: asked.id, ...answer }, [])), 1);
-  }
-
-  private answer(asked: Asked): unknown {
-    const { rows = ROWS, unread = "", columns = COLUMNS } = this.options;
-    const names = (asked.columns ?? []) as string[];
-    switch (asked.do) {
-      case "open": {
-        const texts = { kind: ["ingest"], change: [""], message: [""] };
-        const versions = { number: [3], committed: [0], ...texts, rows: [rows], bytes: [1], savepoints: {} };
-        return { name: "t", comment: "", versions, actions: true };
-      }
-      case "schema":
-        return { version: 3, columns, rows, bytes: 1, files: 1, partitions: 1, comment: "", properties: [], line: "" };
-      case "rows": {
-        const first = asked.first as number;
-        const found = (asked.query as Query).filters.length > 0 ? Math.min(500, rows) : rows;
-        const length = Math.max(0, Math.min(asked.count as number, found - first));
-        const page = Array.from({ length }, (_, i) => names.map((name) => cellOf(name, first + i)));
-        const read = { version: 3, first, columns: names, rows: page, total: found, last: false };
-        return { ...read, where: "", line: "line", scan: "scan", source: "1 file" };
-      }
-      case "headers": {
-        if (unread && !asked.all) return { version: 3, headers: {}, unread };
-        return { version: 3, headers: Object.fromEntries(names.map((name) => [name, headerOf(name)])), unread: "" };
-      }
-      case "cube": {
-        const of = { counts: [[3, 0, 0], [1, 1, 0], [0, 0, 2]], nulls: [0, 1, 0] };
-        const columns = Object.fromEntries(names.map((name) => [name, of]));
-        return { version: 3, column: asked.column, rows: [3, 2, 2], columns };
-      }
-      default:
-        return { tree: { text: "struct", items: [["by", { text: "ada" }]] } };
-    }
-  }
+function answersOf({ rows = ROWS, unread = "", columns = COLUMNS }: Options): Answers {
+  const texts = { kind: ["ingest"], change: [""], message: [""] };
+  const versions = { number: [3], committed: [0], ...texts, rows: [rows], bytes: [1], savepoints: {} };
+  const whole = { rows, bytes: 1, files: 1, partitions: 1, comment: "", properties: [], line: "" };
+  return {
+    open: () => ({ name: "t", comment: "", versions, actions: true }),
+    schema: () => ({ version: 3, columns, ...whole }),
+    rows: ({ query, first, count, columns: names }) => {
+      const found = query.filters.length > 0 ? Math.min(500, rows) : rows;
+      const length = Math.max(0, Math.min(count, found - first));
+      const page = Array.from({ length }, (_, i) => names.map((name) => cellOf(name, first + i)));
+      const read = { version: 3, first, columns: names, rows: page, total: found, last: false };
+      return { ...read, where: "", line: "line", scan: "scan", source: "1 file" };
+    },
+    headers: ({ columns: names, all }) => {
+      if (unread && !all) return { version: 3, headers: {}, unread };
+      return { version: 3, headers: Object.fromEntries(names.map((name) => [name, headerOf(name)])), unread: "" };
+    },
+    cube: ({ column: brushed, columns: names }) => {
+      const of = { counts: [[3, 0, 0], [1, 1, 0], [0, 0, 2]], nulls: [0, 1, 0] };
+      const all = Object.fromEntries(names.map((name) => [name, of]));
+      return { version: 3, column: brushed, rows: [3, 2, 2], columns: all };
+    },
+    value: () => ({ tree: { text: "struct", items: [["by", { text: "ada" }]] } }),
+  };
 }
 
 const BOX = { left: 0, top: 0, right: 120, bottom: 400, width: 120, height: 400, x: 0, y: 0, toJSON: () => "" };
@@ -160,7 +109,7 @@ const button = (text: string): HTMLElement => {
 
 /** The tab, with its rows and headers. */
 async function shown(options: Options = {}): Promise<{ store: Store; asked: (what: string) => Asked[] }> {
-  const kernel = new Kernel(options);
+  const kernel = new FakeKernel({ table: "t", version: 3 }, answersOf(options), options.fail);
   const store = new Store(kernel);
   render(<RowsTab store={store} />);
   const isQuiet = options.unread !== undefined || options.fail !== undefined;

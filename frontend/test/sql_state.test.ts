@@ -1,12 +1,32 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { SampleModel } from "../dev/sample";
+import { RequestError } from "../src/kernel";
+import type { ChartAnswer, Plan, Requests } from "../src/protocol";
 import { defaultStatement, SqlState } from "../src/sql/state";
 import { Store } from "../src/store";
+import { FakeKernel, tablesOf } from "./fake_kernel";
 
+const ROWS = Array.from({ length: 2_500 }, (_, i) => [String(i + 1), `N${i}`]);
+const PLAN: Plan = { title: "", sentences: [], line: "", button: "", danger: true, possible: true };
+const AXES = { x: { label: "origin", kind: "name" as const }, y: { label: "n" }, color: null };
+const CHART: ChartAnswer = { mark: "bar", title: "", ...AXES, points: [], notes: [], line: "" };
 let store: Store;
 
-function made(statement: string): { state: SqlState; model: SampleModel } {
-  const model = new SampleModel({ latency: 0, tab: "sql", statement });
+function sql({ text }: Requests["sql"]["args"]): Requests["sql"]["answer"] {
+  if (text.startsWith("DELETE")) return { kind: "plan", plan: PLAN };
+  const from = text.indexOf("dep_dela ");
+  if (from >= 0) throw new RequestError({ message: "No column.", hint: "", place: { from, to: from + 8 } });
+  const columns = ["id", "tail"].map((name) => ({ name, type: "string", kind: "string" as const }));
+  return { kind: "rows", columns, rows: ROWS.slice(0, 200), last: false, source: "", line: "", seconds: 0.18 };
+}
+
+function page({ first, count }: Requests["page"]["args"]): Requests["page"]["answer"] {
+  const isLast = first + count >= ROWS.length;
+  return { first, rows: ROWS.slice(first, first + count), last: isLast, total: ROWS.length };
+}
+
+function made(statement: string): { state: SqlState; model: FakeKernel } {
+  const answers = { ...tablesOf(), sql, page, chart: () => CHART };
+  const model = new FakeKernel({ table: "flights", version: 18, tab: "sql", statement }, answers);
   store = new Store(model);
   return { state: new SqlState(store), model };
 }
@@ -20,7 +40,7 @@ describe("a statement", () => {
     store.travel(12);
     await state.run();
     expect(model.asked.find((each) => each.do === "sql")).toMatchObject({ version: 12, table: "flights" });
-    expect(state.shown.value?.columns.map((each) => each.name)).toEqual(["origin", "n", "delay"]);
+    expect(state.shown.value?.columns.map((each) => each.name)).toEqual(["id", "tail"]);
     expect(state.version.value).toBe(12);
     expect(state.past.value).toEqual(["SELECT origin FROM flights GROUP BY origin"]);
   });

@@ -1,9 +1,9 @@
 // @vitest-environment jsdom
 import { cleanup, configure, fireEvent, render, screen, waitFor } from "@testing-library/preact";
 import { afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
-import { SampleModel, type SampleOptions } from "../dev/sample";
 import { Store } from "../src/store";
 import { TimeBar } from "../src/timebar";
+import { FakeKernel, tablesOf } from "./fake_kernel";
 
 // A loaded machine may take seconds for what takes milliseconds.
 configure({ asyncUtilTimeout: 10_000 });
@@ -21,8 +21,8 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-async function shown(options: SampleOptions = {}): Promise<Store> {
-  const store = new Store(new SampleModel({ latency: 0, cold: true, table: "flights", tab: "schema", ...options }));
+async function shown(version = 18, count = 18): Promise<Store> {
+  const store = new Store(new FakeKernel({ table: "flights", version, tab: "schema" }, tablesOf({ count })));
   const fullScreen = { isFull: false, toggle: () => undefined };
   render(<TimeBar store={store} picker={false} narrow={false} folded={false} fullScreen={fullScreen} />);
   await waitFor(() => screen.getByRole("slider", { name: "Version" }));
@@ -51,7 +51,7 @@ it("compares by a button and by Shift with a key", async () => {
 });
 
 it("offers to roll back and to save at the handle", async () => {
-  const store = await shown({ version: 10 });
+  const store = await shown(10);
   fireEvent.click(screen.getByRole("button", { name: "Actions at snapshot 10" }));
   fireEvent.click(screen.getByRole("menuitem", { name: "Roll back to here…" }));
   expect(store.planned.value).toEqual({ action: "roll back", version: 10 });
@@ -60,7 +60,7 @@ it("offers to roll back and to save at the handle", async () => {
 });
 
 it("draws few elements for 10,000 versions, and zooms by keys", async () => {
-  await shown({ versions: 10_000 });
+  await shown(10_000, 10_000);
   expect(document.querySelectorAll(".sx-time *").length).toBeLessThan(600);
   const marks = (): number => document.querySelectorAll("svg path[transform]").length;
   const before = marks();
