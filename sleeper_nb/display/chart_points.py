@@ -174,14 +174,9 @@ def chart(
     log: LogAxes | None = None,
     footer: str = "",
 ) -> Chart:
-    """Return a chart of rows; parameters and errors as `columns_of_chart`.
+    """Return a chart of rows that can be drawn (`can_draw`); parameters and errors as `columns_of_chart`.
 
-    Parameters
-    ----------
-    rows
-        No more than can be drawn (`can_draw`).
-    footer
-        What the rows are of.
+    The footer says what the rows are of.
     """
     columns = columns_of_chart(rows.schema, kind, x, y, color=color, facet=facet, log=log)
     return chart_of_rows(rows, columns, footer)

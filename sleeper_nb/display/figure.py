@@ -53,16 +53,8 @@ def figure(title: str, height: int, drawn: str, notes: Sequence[str]) -> str:
 def words(place: str, lines: Sequence[Sequence[str]], *, ends: bool = False) -> str:
     """Return lines of text in a box whose width is known only to the page; parts that do not fit are left out whole.
 
-    Such a part wraps to a line that is hidden: a number that is cut would be read as another number.
-
-    Parameters
-    ----------
-    place
-        The position of the box, as SVG attributes; each line is 17 px high.
-    lines
-        The parts of each line.
-    ends
-        Whether lines are aligned to the right.
+    Such a part wraps to a line that is hidden: a number that is cut would be read as another number. `place` is the
+    position of the box as SVG attributes, each line is 17 px high, and with `ends` they are aligned to the right.
     """
     kind = f"{WORDS} ends" if ends else WORDS
     held = (

@@ -32,14 +32,7 @@ _MOST_LINES, _ACROSS = 120, 24  # in the text
 class FilesDrawn:
     """The files of a version over the keys of their partitions, and which of them a compaction plan would merge.
 
-    Parameters
-    ----------
-    title
-        The table and version.
-    columns
-        One for each leaf, or group of leaves: its keys in full, its keys as far as they fit, and the bars of its files.
-    notes
-        The parts of the line below.
+    A column is one leaf, or a group of them: its keys in full, its keys as far as they fit, and the bars of its files.
     """
 
     title: str

@@ -72,10 +72,7 @@ class Reads:
 class FirstRows:
     """The first rows of an answer: read on the first access and kept.
 
-    Parameters
-    ----------
-    clock, began
-        Measure how long the answer took, from `began` until the rows were read, without the time in between.
+    `seconds` is how long the answer took from `began` until they were read, without the time in between.
     """
 
     __slots__ = ("_before", "_clock", "_full", "_kept", "seconds")

@@ -114,16 +114,8 @@ def timeline(
     """Return rows over versions as a line of steps, a shape for what each commit did, and flags for savepoints.
 
     Versions are drawn in the order of their numbers, at equal distances. The line has a gap where versions have
-    expired. More than 80 versions are drawn as groups of neighbours, and the notes below the picture say so.
-
-    Parameters
-    ----------
-    snapshots, savepoints
-        Those of one table, in any order.
-    current
-        The number of a version to mark with a bar.
-    before
-        The number of a version to mark with an outline.
+    expired. More than 80 versions are drawn as groups of neighbours, and the notes below the picture say so. The
+    `current` version is marked with a bar, and the one `before` with an outline.
     """
     places = _places(snapshots, savepoints, _MOST_PLACES)
     flags = _flags(places)

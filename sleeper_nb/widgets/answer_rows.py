@@ -24,14 +24,8 @@ FIRST_ROWS: Final = 200
 class AnswerRows:
     """Fetches the rows of a result as far as they were asked for; its methods can be called from several threads.
 
-    Parameters
-    ----------
-    batches
-        The rows; nothing else may read them until `close`.
-    kinds
-        The types of the columns, in the words of what made them.
-    stop
-        Stops what another thread reads of them.
+    Until `close` nothing else may read the batches; `kinds` are their types in the words of what made them, and `stop`
+    stops what another thread reads of them.
     """
 
     def __init__(

@@ -104,8 +104,8 @@ class AskedWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is bu
             self._requests.close()
         super().close()
 
-    def picture(self) -> StaticPicture | None:
-        """Return what stays in a saved notebook; None when there is nothing to show."""
+    def picture(self) -> StaticPicture:
+        """Return what stays in a saved notebook."""
         raise NotImplementedError  # pragma: no cover - each widget has its own
 
     def _ipython_display_(self) -> None:
@@ -113,9 +113,7 @@ class AskedWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is bu
 
         A notebook that is opened again cannot show the widget, and the front-end puts an error in its place.
         """
-        kept = self.picture()
-        if kept is not None:
-            display(static_bundle(kept), raw=True)
+        display(static_bundle(self.picture()), raw=True)
         bundle = self._repr_mimebundle_()
         data = bundle[0] if isinstance(bundle, tuple) else bundle
         display({**data, "text/plain": repr(self)}, raw=True)

@@ -21,21 +21,11 @@ _MARKS: Final = {kind: mark for mark, kind in _KINDS.items()}
 _X_KINDS: Final[dict[XType, str]] = {"number": "number", "moment": "time", "time of day": "time", "label": "name"}
 _SHADES: Final = 5
 """Ranges of a column of numbers whose values are told apart by colour."""
-_MOST_FILLED: Final = 20_000
-"""Points of stacked areas."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChartChoice:
-    """Which chart of an answer is drawn; empty where the types of the columns choose.
-
-    Parameters
-    ----------
-    mark
-        ``"bar"``, ``"line"``, ``"area"``, ``"dot"`` or ``"hist"``.
-    x, y, color
-        Names of columns.
-    """
+    """Which chart of an answer is drawn; empty where the types of the columns choose."""
 
     mark: str
     x: str
@@ -44,13 +34,7 @@ class ChartChoice:
 
     @classmethod
     def of(cls, asked: Mapping[str, Any], names: Sequence[str]) -> ChartChoice:
-        """Return what the page asks for, without columns that the answer does not have; a histogram has no `y`.
-
-        Raises
-        ------
-        NotFound
-            When there is no such mark.
-        """
+        """Return what the page asks for, without columns that the answer does not have; a histogram has no `y`."""
         if asked["mark"] not in _KINDS:
             raise NotFound.of("mark", asked["mark"], filter(None, _KINDS))
         x, y, color = (name if name in names else "" for name in (asked["x"], asked["y"], asked["color"]))
@@ -70,14 +54,9 @@ class ChartChoice:
 
 
 def answer_of(chart: Chart, source: str, line: str) -> dict[str, Any]:
-    """Return a chart as the page draws it.
+    """Return a chart as the page draws it, and the line that draws the same.
 
-    Parameters
-    ----------
-    source
-        What the rows are of: it is below them already, so that the notes do not say it.
-    line
-        The cell that draws the same.
+    The notes do not say the `source` of the rows: it is below them already.
     """
     columns = chart.columns
     color, names = _colors(chart)
@@ -85,8 +64,6 @@ def answer_of(chart: Chart, source: str, line: str) -> dict[str, Any]:
     is_drawn_whole = is_stacked or chart.kind not in {"line", "area"}
     points = chart.points if is_drawn_whole else thinned(chart.points)
     made = [_point(each, names.get(each.series), chart) for each in points]
-    if is_stacked and color is not None:
-        made = _filled(made, color["order"])
     order = {each.x: each.label for each in sorted(chart.points, key=lambda point: point.x)}
     is_named = columns.x_type == "label"
     return {
@@ -142,12 +119,3 @@ def _shades(values: Sequence[float]) -> tuple[dict[str | float | None, str], lis
     begins = [values[0], *ends[:-1]]
     named = [f"{Data(low)} to {Data(high)}" for low, high in zip(begins, ends, strict=True)]
     return {each: named[bisect_left(ends, each)] for each in values}, named
-
-
-def _filled(points: Sequence[dict[str, Any]], order: Sequence[str]) -> list[dict[str, Any]]:
-    """Return points of stacked areas, each of which has a height at each place: 0 where it has none."""
-    places = sorted({each["x"] for each in points})
-    if len(places) * len(order) > _MOST_FILLED:
-        return list(points)
-    known = {(each["color"], each["x"]): each for each in points}
-    return [known.get((name, x), {"x": x, "y": 0, "color": name}) for name in order for x in places]

@@ -108,10 +108,3 @@ def empty_picture(line: str) -> StaticPicture:
     """Return what an instance without tables shows."""
     text = "There is no table yet."
     return StaticPicture(f"<div>{text} This makes one: <code>{html.escape(line)}</code></div>", text)
-
-
-def failure_picture(failure: dict[str, Any]) -> StaticPicture:
-    """Return an error in place of what could not be read."""
-    hint = f"<div>hint: {html.escape(failure['hint'])}</div>" if failure["hint"] else ""
-    shown = f'<div role="alert"><b>{html.escape(failure["message"])}</b>{hint}</div>'
-    return StaticPicture(shown, failure["message"])

@@ -28,15 +28,7 @@ class KeySpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeyBlocks:
-    """The blocks of a version, in the order of the first row key.
-
-    Parameters
-    ----------
-    spans
-        The keys of each block, and the number of rows before it.
-    rows
-        The number of all rows.
-    """
+    """The blocks of a version, in the order of the first row key, and the number of all rows."""
 
     spans: tuple[KeySpan, ...]
     rows: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,8 +9,8 @@ from contextlib import contextmanager
 import ipywidgets
 from IPython.display import display
 
-from sleeper_nb.errors import SleeperError, hint_text
-from sleeper_nb.widgets.static_picture import StaticPicture, static_bundle
+from sleeper_nb.widgets.request_lanes import failure_of
+from sleeper_nb.widgets.static_picture import StaticPicture, failure_picture, static_bundle
 
 # Selectors name our own classes, those of ipywidgets and ARIA roles; the classes inside JupyterLab are not public.
 # While a live widget is on the page, the static picture would say everything twice, so the output before the widget's
@@ -32,13 +31,7 @@ STYLE = """<style>
 
 
 class LiveWidget(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
-    """A widget whose state is in its traits: a control sets a trait, and is set from the traits.
-
-    Parameters
-    ----------
-    children
-        The widgets on the page, from top to bottom.
-    """
+    """A widget whose state is in its traits: a control sets a trait, and is set from the traits."""
 
     def __init__(self, *children: ipywidgets.Widget) -> None:
         self._syncing = False
@@ -47,16 +40,13 @@ class LiveWidget(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
         super().__init__([ipywidgets.HTML(STYLE), *children])
         self.add_class("sleeper-live")
 
-    def _static(self) -> StaticPicture | None:
-        """Return what stays in a saved notebook; None when there is nothing to show."""
+    def _static(self) -> StaticPicture:
         raise NotImplementedError  # pragma: no cover - each widget has its own
 
     def _set_controls(self) -> None:
-        """Set the controls to the values of the traits."""
         raise NotImplementedError  # pragma: no cover - each widget has its own
 
     def _show_error(self, error: str) -> None:
-        """Show an error as HTML; an empty text removes it."""
         raise NotImplementedError  # pragma: no cover - each widget has its own
 
     def _ipython_display_(self) -> None:
@@ -67,14 +57,12 @@ class LiveWidget(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
         self._attempt(self._display_static)
         display({**self._repr_mimebundle_(), "text/plain": repr(self)}, raw=True)
 
-    def _display_(self) -> StaticPicture | None:
+    def _display_(self) -> StaticPicture:
         """Return the static picture, for marimo: it shows no ipywidgets, and asks for this instead."""
         return self._static()
 
     def _display_static(self) -> None:
-        kept = self._static()
-        if kept is not None:
-            display(static_bundle(kept), raw=True)
+        display(static_bundle(self._static()), raw=True)
 
     def _attempt(self, action: Callable[[], None]) -> None:
         """Run an action and show its error: an error that a callback raises would not be visible."""
@@ -103,9 +91,4 @@ def button(description: str, tooltip: str, icon: str = "") -> ipywidgets.Button:
 
 def alert(error: Exception) -> str:
     """Return an error as HTML: its message and its hint."""
-    if isinstance(error, SleeperError):
-        message, hint = error.message, hint_text(error.hint_parts, "%sleeper")
-    else:
-        message, hint = f"{type(error).__name__}: {error}", None
-    below = f"<div>hint: {html.escape(hint)}</div>" if hint else ""
-    return f'<div class="sleeper-error" role="alert"><b>{html.escape(message)}</b>{below}</div>'
+    return f'<div class="sleeper-error">{failure_picture(failure_of(error)).html}</div>'

@@ -33,12 +33,7 @@ _SAME_CLICK: Final = 1.0
 class OpenTables:
     """Opens tables of a session and keeps them open; its methods can be called from several threads.
 
-    Parameters
-    ----------
-    session
-        The session that has the tables.
-    now
-        Returns seconds that never go back.
+    `now` returns seconds that never go back.
     """
 
     def __init__(self, session: Session, now: Callable[[], float] = time.monotonic) -> None:
@@ -51,23 +46,11 @@ class OpenTables:
         return self.session.table_names()
 
     def table(self, name: str) -> Table:
-        """Return a table, which is opened again when it was renamed, dropped, made again or got other properties.
-
-        Raises
-        ------
-        NotFound
-            When no table has that name.
-        """
+        """Return a table, which is opened again when it was renamed, dropped, made again or got other properties."""
         return self._open(name).table
 
     def at(self, name: str, version: int) -> TableAt:
-        """Return a version of a table; the last two are kept.
-
-        Raises
-        ------
-        NotFound
-            When there is no such table, or the version has expired.
-        """
+        """Return a version of a table; the last two are kept. Raise `NotFound` for one that has expired."""
         return self._version(name, version).at
 
     def rows(self, name: str, version: int) -> RowGridModel:

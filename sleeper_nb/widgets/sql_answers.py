@@ -96,13 +96,7 @@ class ShownAnswer:
 
 
 class SqlAnswers(ShownAnswer):
-    """Answers `sql` and `complete`, and remembers one answer, of the last statement.
-
-    Parameters
-    ----------
-    tables
-        The tables that the explorer holds open.
-    """
+    """Answers `sql` and `complete`, and remembers one answer, of the last statement."""
 
     def __init__(self, tables: OpenTables) -> None:
         super().__init__()
@@ -111,12 +105,8 @@ class SqlAnswers(ShownAnswer):
     def sql(self, asked: Mapping[str, Any], watch: Watch) -> dict[str, Any]:
         """Run a query at a version of a table, on DuckDB; of a statement that changes something, return its plan.
 
-        Where the statement reads the table without a version, it reads the version.
-
-        Raises
-        ------
-        SleeperError
-            When it cannot be run; its `offset` is the place in the statement as it was typed.
+        Where the statement reads the table without a version, it reads the version. The `offset` of an error is the
+        place in the statement as it was typed.
         """
         self.close()
         began, text = time.perf_counter(), asked["text"]

@@ -58,18 +58,8 @@ _FIRST = (ColumnDraft("id", "long", "row key"), ColumnDraft("note", "string", nu
 class TableDraft:
     """A draft of a table.
 
-    Parameters
-    ----------
-    name
-        The name of the table.
-    columns
-        Its columns, in their order.
-    splits
-        Values of the first row key, separated by commas, as ``--splits`` takes them.
-    source
-        The data that the table is created from, as it is typed after ``--from``; "" for an empty table.
-    of_data
-        The columns as the data has them.
+    `splits` are values of the first row key as ``--splits`` takes them, `source` is the data as it is typed after
+    ``--from``, "" for an empty table, and `of_data` are the columns as the data has them.
     """
 
     name: str = "my_table"
@@ -122,14 +112,9 @@ class TableDraft:
         )
 
     def problems(self, others: Iterable[str]) -> tuple[SleeperError, ...]:
-        """Return what is wrong by the rules of the cell: columns, keys, split points, the name.
+        """Return what is wrong by the rules of the cell: columns, keys, split points, the name among those of `others`.
 
         Columns without a name are left out, see `unnamed`.
-
-        Parameters
-        ----------
-        others
-            The names of the existing tables.
         """
         errors: list[SleeperError] = []
 
