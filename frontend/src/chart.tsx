@@ -2,7 +2,7 @@
 import * as Plot from "@observablehq/plot";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import "./chart.css";
-import { useSize } from "./measured";
+import { useSize } from "./elements";
 import type { ChartAnswer, Mark } from "./protocol";
 import { isLying, plotOptions, titled } from "./sql/plot_options";
 import type { ChartChoice, ShownAnswer } from "./sql/state";

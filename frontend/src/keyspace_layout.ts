@@ -1,11 +1,9 @@
 /** Where leaves and files are in the picture of key space: a strip of leaves, layers of files, binned to pixels. */
+import { edge, type View } from "./axis_view";
 import type { KeySpaceAnswer } from "./protocol";
 import { lastAtMost } from "./sorted_numbers";
 
-/** The part of key space that is shown; 0 is its beginning and 1 its end. */
-export interface View { start: number; end: number }
-
-export const WHOLE: View = { start: 0, end: 1 };
+export const SIZE = 1; // of key space, as an axis
 const LEAST_SHARE = 0.02; // of the mean leaf: an empty one stays visible
 const LEAST_LEAVES = 2; // shown at the strongest zoom
 
@@ -63,11 +61,10 @@ export interface Piece {
 /** The strip for `width` pixels: never more pieces than pixels, so that 50,000 leaves draw at once. */
 export function strip(edges: Float64Array, heats: readonly Heat[], view: View, width: number): Piece[] {
   const pieces: Piece[] = [];
-  const scale = width / (view.end - view.start);
-  const last = leafAt(edges, view.end);
-  for (let leaf = leafAt(edges, view.start); leaf <= last; leaf++) {
-    const x = (edges[leaf]! - view.start) * scale;
-    const size = (edges[leaf + 1]! - edges[leaf]!) * scale;
+  const last = leafAt(edges, view.last);
+  for (let leaf = leafAt(edges, view.first); leaf <= last; leaf++) {
+    const x = edge(view, width, edges[leaf]!);
+    const size = edge(view, width, edges[leaf + 1]!) - x;
     const open = pieces.at(-1);
     if (open !== undefined && open.width < 1) {
       open.width += size;
@@ -96,11 +93,10 @@ const GAP = 1;
 
 /** Put the files of a view into at most `mostLanes` lanes; count them by pixel when there are more. */
 export function layers(edges: Float64Array, files: Files, view: View, width: number, mostLanes: number): Layers {
-  const scale = width / (view.end - view.start);
   const shown: { file: number; x: number; end: number }[] = [];
   for (let file = 0; file < files.first.length; file++) {
-    const x = (edges[files.first[file]!]! - view.start) * scale;
-    const end = (edges[files.last[file]! + 1]! - view.start) * scale;
+    const x = edge(view, width, edges[files.first[file]!]!);
+    const end = edge(view, width, edges[files.last[file]! + 1]!);
     if (end > 0 && x < width) shown.push({ file, x: Math.max(0, x), end: Math.min(width, end) });
   }
   return packed(shown, mostLanes, width) ?? counted(shown, width);
@@ -143,56 +139,31 @@ function counted(shown: { x: number; end: number }[], width: number): Layers {
 export interface Frame {
   x: number;
   width: number;
-  jobs: number[];
+  jobs: number;
   files: number;
   bytes: number;
 }
 
 export function frames(edges: Float64Array, jobs: KeySpaceAnswer["jobs"], view: View, width: number): Frame[] {
-  const scale = width / (view.end - view.start);
   const made: Frame[] = [];
-  const order = jobs.map((_, job) => job).sort((a, b) => jobs[a]!.leaf - jobs[b]!.leaf);
-  for (const job of order) {
-    const { leaf, files, bytes } = jobs[job]!;
-    const x = Math.max(0, (edges[leaf]! - view.start) * scale);
-    const end = Math.min(width, (edges[leaf + 1]! - view.start) * scale);
+  for (const { leaf, files, bytes } of [...jobs].sort((a, b) => a.leaf - b.leaf)) {
+    const x = Math.max(0, edge(view, width, edges[leaf]!));
+    const end = Math.min(width, edge(view, width, edges[leaf + 1]!));
     if (end <= 0 || x >= width) continue;
     const before = made.at(-1);
     if (before !== undefined && x - before.x < 8) {
       before.width = Math.max(before.width, end - before.x);
-      before.jobs.push(job);
+      before.jobs += 1;
       before.files += files;
       before.bytes += bytes;
-    } else made.push({ x, width: Math.max(LEAST_WIDTH, end - x), jobs: [job], files, bytes });
+    } else made.push({ x, width: Math.max(LEAST_WIDTH, end - x), jobs: 1, files, bytes });
   }
   return made;
 }
 
-/** Zoom by a factor (over 1: closer) around a place between 0 and 1 of the view. */
-export function zoomed(view: View, factor: number, at: number, leaves: number): View {
-  const least = Math.min(1, LEAST_LEAVES / Math.max(1, leaves) / 8);
-  const span = Math.min(1, Math.max(least, (view.end - view.start) / factor));
-  const fixed = view.start + at * (view.end - view.start);
-  return within(fixed - at * span, span);
-}
-
-export function panned(view: View, by: number): View {
-  const span = view.end - view.start;
-  return within(view.start + by * span, span);
-}
-
-/** The view moved as little as needed for a leaf to be in it. */
-export function revealed(view: View, edges: Float64Array, leaf: number): View {
-  const [low, high] = [edges[leaf]!, edges[leaf + 1]!];
-  const span = view.end - view.start;
-  if (high - low >= span) return within(low, span);
-  if (low < view.start) return within(low, span);
-  return high > view.end ? within(high - span, span) : view;
-}
-
-function within(start: number, span: number): View {
-  const first = Math.min(1 - span, Math.max(0, start));
-  return { start: first, end: first + span };
+/** How little of key space can be shown. */
+export function leastView(leaves: number): number {
+  return LEAST_LEAVES / Math.max(1, leaves) / 8;
 }
 
 /** Leaves whose range or id has a text, in key order or those with the most rows first. */

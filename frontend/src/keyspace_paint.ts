@@ -9,10 +9,10 @@ export const CAPTIONS = 20; // above, for what a compaction would merge
 const FILE = 6; // height of a file
 
 /** Colours as the browser resolved them: a canvas does not know the tokens of the page. */
-export type Inks = Record<Heat | "files" | "frame" | "line" | "text" | "surface", string>;
+export type Inks = Record<Heat | "files" | "frame" | "line" | "text", string>;
 
 export const INK_NAMES: (keyof Inks)[] = [
-  "empty", "small", "usual", "large", "hot", "files", "frame", "line", "text", "surface",
+  "empty", "small", "usual", "large", "hot", "files", "frame", "line", "text",
 ];
 
 export interface Picture {

@@ -1,15 +1,15 @@
 /** The picture of key space: a canvas, a tooltip, an axis and a legend. The list of key ranges is for the keyboard. */
 import { type Signal, useSignal } from "@preact/signals";
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { clamp, edge, pan, placeAt, type View, wheeled } from "./axis_view";
 import { bytes, count, plural, times } from "./format";
 import * as layout from "./keyspace_layout";
 import {
   barBox, CAPTIONS, captionsOf, filesHeight, INK_NAMES, type Inks, paint, type Picture, STRIP,
 } from "./keyspace_paint";
-import { useSize } from "./measured";
+import { useSize } from "./elements";
 import type { KeySpaceAnswer } from "./protocol";
 
-export const ZOOM = 1.6;
 const MOST_LANES = 10;
 const TICK = 116; // pixels for the text of a boundary
 const BESIDE = 16; // pixels from the pointer to the tooltip
@@ -24,17 +24,16 @@ export interface Space {
 
 interface StripParts {
   space: Space;
-  view: Signal<layout.View>;
+  view: Signal<View>;
   chosen: Signal<number>;
   hovered: Signal<number | null>;
   crowd: Signal<number>; // the most files at one place, where they are counts and no bars
   dark: boolean; // the theme: other colours for the canvas
-  onZoom: (factor: number, at?: number) => void;
   onChoose: (leaf: number) => void;
   onOpen: (leaf: number) => void;
 }
 
-export function Strip({ space, view, chosen, hovered, crowd, dark, onZoom, onChoose, onOpen }: StripParts) {
+export function Strip({ space, view, chosen, hovered, crowd, dark, onChoose, onOpen }: StripParts) {
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const { width } = useSize(box);
@@ -48,9 +47,8 @@ export function Strip({ space, view, chosen, hovered, crowd, dark, onZoom, onCho
   useLayoutEffect(() => {
     if (canvas.current && width > 0) paint(canvas.current, picture, inksOf(box.current!), width, fontOf(box.current!));
   }, [picture, width, dark]);
-  const placeAt = (x: number): number => shown.start + (x / Math.max(1, width)) * (shown.end - shown.start);
-  const leafAt = (x: number): number => layout.leafAt(edges, Math.min(1, Math.max(0, placeAt(x))));
-  const drag = useRef<{ x: number; view: layout.View; moved: boolean } | null>(null);
+  const leafAt = (x: number): number => layout.leafAt(edges, clamp(placeAt(shown, width, x), 0, layout.SIZE));
+  const drag = useRef<{ x: number; view: View; moved: boolean } | null>(null);
   const place = (event: PointerEvent): { x: number; y: number } => {
     const at = box.current!.getBoundingClientRect();
     return { x: event.clientX - at.left, y: event.clientY - at.top };
@@ -59,7 +57,7 @@ export function Strip({ space, view, chosen, hovered, crowd, dark, onZoom, onCho
     const { x, y } = place(event);
     const held = drag.current;
     if (held && Math.abs(x - held.x) > DRAGGED) held.moved = true;
-    if (held?.moved) view.value = layout.panned(held.view, (held.x - x) / width);
+    if (held?.moved) view.value = pan(held.view, layout.SIZE, placeAt(held.view, width, held.x) - placeAt(held.view, width, x));
     pointer.value = { x, y, file: fileAt(picture, x, y) };
     hovered.value = leafAt(x);
   };
@@ -75,14 +73,9 @@ export function Strip({ space, view, chosen, hovered, crowd, dark, onZoom, onCho
     onChoose(leaf);
     onOpen(leaf);
   };
-  /** The wheel zooms around the pointer; sideways, or with Shift, it moves. */
   const onWheel = (event: WheelEvent): void => {
-    const isSideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
-    const isWhole = shown.end - shown.start >= 1;
-    if (isWhole && (isSideways || event.deltaY > 0)) return; // there is nothing to do: the page scrolls
-    event.preventDefault();
-    if (isSideways) view.value = layout.panned(shown, (event.deltaX || event.deltaY) / width);
-    else onZoom(Math.exp(-event.deltaY / 300), (event.clientX - box.current!.getBoundingClientRect().left) / width);
+    const x = event.clientX - box.current!.getBoundingClientRect().left;
+    view.value = wheeled(event, shown, layout.SIZE, x, width, layout.leastView(heats.length)) ?? shown;
   };
   const onLeave = (): void => {
     pointer.value = null;
@@ -111,12 +104,12 @@ export function Strip({ space, view, chosen, hovered, crowd, dark, onZoom, onCho
   );
 }
 
-function pictureOf(space: Space, view: layout.View, width: number, canvas: HTMLCanvasElement | null): Picture {
+function pictureOf(space: Space, view: View, width: number, canvas: HTMLCanvasElement | null): Picture {
   const { answer, edges, heats } = space;
   const layers = layout.layers(edges, answer.files, view, Math.max(1, width), MOST_LANES);
   const frames = layout.frames(edges, answer.jobs, view, Math.max(1, width));
   const texts = frames.map(({ files, bytes: size, jobs }) => {
-    const where = jobs.length > 1 ? `in ${plural(jobs.length, "partition")}` : "here";
+    const where = jobs > 1 ? `in ${plural(jobs, "partition")}` : "here";
     const what = `${plural(files, "file")} (${bytes(size)})`;
     return [`Compaction would merge ${what} ${where}`, `Merge ${what}`, plural(files, "file")];
   });
@@ -153,11 +146,9 @@ function fontOf(element: HTMLElement): string {
   return `12px ${getComputedStyle(element).fontFamily}`;
 }
 
-function Marker(parts: { name: string; leaf: number; edges: Float64Array; view: layout.View; width: number }) {
+function Marker(parts: { name: string; leaf: number; edges: Float64Array; view: View; width: number }) {
   const { name, leaf, edges, view, width } = parts;
-  const scale = width / (view.end - view.start);
-  const x = ((edges[leaf] ?? 0) - view.start) * scale;
-  const end = ((edges[leaf + 1] ?? 1) - view.start) * scale;
+  const [x, end] = [edge(view, width, edges[leaf] ?? 0), edge(view, width, edges[leaf + 1] ?? layout.SIZE)];
   if (end < 0 || x > width) return null;
   const left = Math.max(0, x);
   return (
@@ -169,17 +160,16 @@ function Marker(parts: { name: string; leaf: number; edges: Float64Array; view: 
 }
 
 /** Lower keys of leaves below the strip, as many as have room; both ends always have one. */
-function Axis({ space, view, width }: { space: Space; view: layout.View; width: number }) {
+function Axis({ space, view, width }: { space: Space; view: View; width: number }) {
   const { leaves } = space.answer;
   const [first, last] = [
-    layout.leafAt(space.edges, view.start),
-    layout.leafAt(space.edges, Math.max(view.start, view.end - 1e-9)),
+    layout.leafAt(space.edges, view.first),
+    layout.leafAt(space.edges, Math.max(view.first, view.last - 1e-9)),
   ];
   const low = (leaf: number): string => (leaf === 0 ? "First key" : leaves.low[leaf]!);
-  const scale = width / (view.end - view.start);
   const ticks: { x: number; text: string }[] = [];
   for (let leaf = first + 1; leaf <= last && last - first < 2000; leaf++) {
-    const x = (space.edges[leaf]! - view.start) * scale;
+    const x = edge(view, width, space.edges[leaf]!);
     const before = ticks.at(-1)?.x ?? 0;
     if (x - before >= TICK && width - x >= TICK * 2) ticks.push({ x, text: low(leaf) });
   }

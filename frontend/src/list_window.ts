@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import type { RefObject } from "preact";
 import { useRef } from "preact/hooks";
-import { useSize } from "./measured";
+import { useSize } from "./elements";
 
 const MORE = 8; // rows above and below those in view
 const UNMEASURED = 560; // pixels, until the height is known

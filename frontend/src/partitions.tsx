@@ -1,16 +1,18 @@
 /** The Partitions tab: key space to the scale of rows, with files as layers. */
 import { batch, type Signal, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo } from "preact/hooks";
+import { isWhole, reveal, type View, whole, zoom } from "./axis_view";
 import { bytes, count, plural } from "./format";
 import { failureOf } from "./kernel";
 import * as layout from "./keyspace_layout";
-import { Legend, type Space, Strip, ZOOM } from "./keyspace_picture";
+import { Legend, type Space, Strip } from "./keyspace_picture";
 import { LeafList } from "./leaf_list";
 import "./partitions.css";
 import type { Failure as Reason, KeySpaceAnswer } from "./protocol";
 import { Button, Chip, Empty, Failure, Segments, Skeleton } from "./states";
 import { type Loaded, NOTHING, type Store } from "./store";
 
+const ZOOM = 1.6;
 const WIDTHS = [{ value: "rows", title: "By rows" }, { value: "equal", title: "Equal" }];
 
 export function PartitionsTab({ store }: { store: Store }) {
@@ -46,7 +48,7 @@ function Waiting() {
 
 function KeySpace({ store, answer }: { store: Store; answer: KeySpaceAnswer }) {
   const equal = useSignal(false);
-  const view = useSignal(layout.WHOLE);
+  const view = useSignal(whole(layout.SIZE));
   const chosen = useSignal(-1); // the leaf of the keyboard; -1 before the first
   const hovered = useSignal<number | null>(null);
   const failure = useSignal<Reason | null>(null);
@@ -54,18 +56,22 @@ function KeySpace({ store, answer }: { store: Store; answer: KeySpaceAnswer }) {
   const leafCount = answer.leaves.id.length;
   useLayoutEffect(() => {
     if (chosen.peek() >= leafCount) chosen.value = -1;
-    view.value = layout.WHOLE;
+    view.value = whole(layout.SIZE);
   }, [leafCount, equal.value]);
   const usual = useMemo(() => layout.median(answer.leaves.rows), [answer]);
   const heats = useMemo(() => answer.leaves.rows.map((rows) => layout.heatOf(rows, usual)), [answer]);
   const edges = useMemo(() => layout.boundaries(answer.leaves.rows, equal.value), [answer, equal.value]);
   const space: Space = { answer, usual, heats, edges };
-  const zoom = (factor: number, at = 0.5): void =>
-    void (view.value = layout.zoomed(view.peek(), factor, at, leafCount));
+  const onZoom = (factor: number): void => {
+    const now = view.peek();
+    const middle = (now.first + now.last) / 2;
+    view.value = zoom(now, layout.SIZE, factor, middle, layout.leastView(leafCount));
+  };
   const choose = (leaf: number): void => {
     batch(() => {
       chosen.value = Math.max(0, Math.min(leafCount - 1, leaf));
-      view.value = layout.revealed(view.peek(), edges, chosen.peek());
+      const at = chosen.peek();
+      view.value = reveal(view.peek(), layout.SIZE, edges[at]!, edges[at + 1]!);
     });
   };
   const open = async (leaf: number): Promise<void> => {
@@ -82,10 +88,10 @@ function KeySpace({ store, answer }: { store: Store; answer: KeySpaceAnswer }) {
   };
   return (
     <>
-      <Summary space={space} equal={equal} view={view} onZoom={zoom} />
+      <Summary space={space} equal={equal} view={view} onZoom={onZoom} />
       {failure.value && <Failure failure={failure.value} />}
       <Strip
-        space={space} view={view} chosen={chosen} hovered={hovered} crowd={crowd} dark={store.dark.value} onZoom={zoom}
+        space={space} view={view} chosen={chosen} hovered={hovered} crowd={crowd} dark={store.dark.value}
         onChoose={choose} onOpen={(leaf) => void open(leaf)}
       />
       <Legend space={space} crowd={crowd.value} />
@@ -99,7 +105,7 @@ function KeySpace({ store, answer }: { store: Store; answer: KeySpaceAnswer }) {
 interface SummaryParts {
   space: Space;
   equal: Signal<boolean>;
-  view: Signal<layout.View>;
+  view: Signal<View>;
   onZoom: (factor: number) => void;
 }
 
@@ -108,7 +114,7 @@ function Summary({ space, equal, view, onZoom }: SummaryParts) {
   const { leaves, files, jobs } = answer;
   const hot = heats.filter((each) => each === "hot").length;
   const total = (values: number[]): number => values.reduce((sum, each) => sum + each, 0);
-  const isWhole = view.value.end - view.value.start >= 1;
+  const isAll = isWhole(view.value, layout.SIZE);
   const merged = total(jobs.map((each) => each.files));
   const [first, ...others] = [
     merged > 0 ? `Compaction would merge ${count(merged)} of ${plural(files.name.length, "file")}` : "",
@@ -128,10 +134,10 @@ function Summary({ space, equal, view, onZoom }: SummaryParts) {
         onChoose={(width) => (equal.value = width === "equal")}
       />
       <div class="sx-keyspace-zoom" role="group" aria-label="Zoom">
-        <Button icon="minus" aria-label="Zoom out" disabled={isWhole} onClick={() => onZoom(1 / ZOOM)} />
-        <Button icon="plus" aria-label="Zoom in" onClick={() => onZoom(ZOOM)} />
+        <Button icon="minus" aria-label="Zoom out" disabled={isAll} onClick={() => onZoom(ZOOM)} />
+        <Button icon="plus" aria-label="Zoom in" onClick={() => onZoom(1 / ZOOM)} />
         <Button
-          icon="fit" aria-label="Show all of key space" disabled={isWhole} onClick={() => (view.value = layout.WHOLE)}
+          icon="fit" aria-label="Show all of key space" disabled={isAll} onClick={() => (view.value = whole(layout.SIZE))}
         />
       </div>
     </div>

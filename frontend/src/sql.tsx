@@ -15,8 +15,7 @@ import "./sql.css";
 import { Colors } from "./sql/colors";
 import { makeEditor, markFailure, setText } from "./sql/editor";
 import { corrected } from "./sql/lookup";
-import { oneLine } from "./sql/past";
-import { defaultStatement, type Face, ShownAnswer, type SqlState, sqlState } from "./sql/state";
+import { defaultStatement, type Face, oneLine, ShownAnswer, type SqlState, sqlState } from "./sql/state";
 import { Button, Empty, Failure, Segments, Status } from "./states";
 import type { Store } from "./store";
 

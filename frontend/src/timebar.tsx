@@ -1,10 +1,10 @@
 /** The time bar: versions as a stepped area, kinds of commit, savepoints, and one or two handles. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { FullScreen } from "./full_screen";
+import { clamp, edge, isWhole, pan, reveal, type View, wheeled, whole, zoom } from "./axis_view";
+import { type FullScreen, useSize } from "./elements";
 import { plural, px } from "./format";
 import { Icon } from "./icons";
 import { KindMark } from "./kinds";
-import { useSize } from "./measured";
 import { type Action, Menu } from "./menu";
 import type { OpenTable } from "./protocol";
 import { TablePicker } from "./rail";
@@ -12,9 +12,7 @@ import { Button, Skeleton } from "./states";
 import type { Store } from "./store";
 import "./timebar.css";
 import { AREA, BASE, HEIGHT, LitArea, MARK_ROOM, MARKS, Numbers, RowScale, TimePicture, TOP } from "./timebar_picture";
-import {
-  bins, clamp, edge, indexAt, isWhole, middle, moved, pan, reveal, type View, whole, zoom,
-} from "./timebar_scale";
+import { bins, indexAt, LEAST_SLOTS, middle, moved } from "./timebar_scale";
 import { type Places, Travel } from "./timebar_travel";
 import { spoken, wordsOf } from "./version_words";
 
@@ -129,7 +127,7 @@ function TimePlot({ store, opened, travel }: PlotParts) {
   const known = useRef({ count, version });
   // A table that grew is shown whole if it was; a handle that was put elsewhere comes into view.
   const grown = known.current.count !== count && isWhole(shown, known.current.count) ? whole(count) : shown;
-  const view = isMoving || known.current.version === version ? grown : reveal(grown, count, version);
+  const view = isMoving || known.current.version === version ? grown : reveal(grown, count, version, version + 1);
   useEffect(() => {
     known.current = { count, version };
     if (view !== shown) setView(view);
@@ -139,7 +137,7 @@ function TimePlot({ store, opened, travel }: PlotParts) {
   const lit = useMemo(() => <LitArea versions={versions} view={view} width={width} />, [versions, view, width]);
   const placeOf = (event: PointerEvent | WheelEvent): number =>
     event.clientX - (plot.current?.getBoundingClientRect().left ?? 0);
-  const zoomTo = (factor: number, index: number): void => setView(zoom(view, count, factor, index + 0.5));
+  const zoomTo = (factor: number, index: number): void => setView(zoom(view, count, factor, index + 0.5, LEAST_SLOTS));
 
   const onPointerDown = (event: PointerEvent): void => {
     if (event.button !== 0 || (event.target as Element).closest(".sx-menu")) return;
@@ -170,15 +168,8 @@ function TimePlot({ store, opened, travel }: PlotParts) {
     handle?.focus({ focusVisible: false } as FocusOptions); // the ring is for keys
   };
   const onWheel = (event: WheelEvent): void => {
-    const isSideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
-    const by = event.deltaX || event.deltaY;
-    if (!canZoom || (isWhole(view, count) && (isSideways || event.deltaY > 0))) return; // the notebook scrolls
-    event.preventDefault();
-    if (isSideways) setView(pan(view, count, (by / width) * (view.last - view.first)));
-    else {
-      const at = view.first + (placeOf(event) / width) * (view.last - view.first);
-      setView(zoom(view, count, 2 ** (clamp(event.deltaY, -240, 240) / 240), at));
-    }
+    const to = canZoom ? wheeled(event, view, count, placeOf(event), width, LEAST_SLOTS) : null;
+    if (to !== null) setView(to);
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     const handle = (event.target as HTMLElement).dataset.handle as keyof Places | undefined;
@@ -189,7 +180,7 @@ function TimePlot({ store, opened, travel }: PlotParts) {
     if (to !== null && event.shiftKey && before === null) travel.compare(to);
     else if (to !== null) {
       travel.step(handle, to);
-      setView(reveal(view, count, to));
+      setView(reveal(view, count, to, to + 1));
     } else if (event.key === "+" || event.key === "=") zoomTo(0.5, at);
     else if (event.key === "-") zoomTo(2, at);
     else if (event.key === "0") setView(whole(count));

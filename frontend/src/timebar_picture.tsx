@@ -1,8 +1,9 @@
 /** What stays while handles move: rows over time, marks of commits, savepoints, and the texts of the axis. */
+import type { View } from "./axis_view";
 import { plural, px, short, shorten } from "./format";
 import { Mark, mostNotable } from "./kinds";
 import type { Versions } from "./protocol";
-import { areas, bins, marked, middle, numbered, type View, whens } from "./timebar_scale";
+import { areas, bins, marked, middle, numbered, whens } from "./timebar_scale";
 
 /** The rows of the picture from above: flags, area, marks, numbers, dates. */
 export const TOP = 18;

@@ -1,14 +1,10 @@
 /** Where versions are on the time bar: an axis on which each version has a slot of equal width, in order of time.
  *
- * A view is the part of the axis that is shown, in slots; with 10,000 versions several share a bin, so that what is drawn
- * depends on the width in pixels and not on the number of versions.
+ * With 10,000 versions several share a bin, so that what is drawn depends on the width in pixels and not on the number of
+ * versions.
  */
+import { clamp, edge, placeAt, type View } from "./axis_view";
 import { clock, day } from "./format";
-
-export interface View {
-  first: number; // may be a fraction
-  last: number; // not included
-}
 
 /** Versions from `from` up to, not including, `to`. */
 export interface Bin { from: number; to: number }
@@ -18,50 +14,18 @@ export interface When {
   text: string;
 }
 
-const LEAST_SLOTS = 6; // as far as one can zoom in
+export const LEAST_SLOTS = 6; // as far as one can zoom in
 const LETTER = 7; // width of a character of 12 px, on the safe side
 const HALF_MARK = 5; // a mark that would be cut by the edge is not drawn
 const NUMBER_GAP = 10;
 const WHEN_GAP = 28;
-
-export function whole(count: number): View {
-  return { first: 0, last: Math.max(1, count) };
-}
-
-export function isWhole(view: View, count: number): boolean {
-  return view.first <= 0 && view.last >= count;
-}
-
-export function edge(view: View, width: number, index: number): number {
-  return ((index - view.first) / (view.last - view.first)) * width;
-}
 
 export function middle(view: View, width: number, index: number): number {
   return edge(view, width, index + 0.5);
 }
 
 export function indexAt(view: View, width: number, x: number, count: number): number {
-  const slot = Math.floor(view.first + (x / Math.max(1, width)) * (view.last - view.first));
-  return clamp(slot, 0, count - 1);
-}
-
-/** Show `factor` times as many slots, keeping the place `at` (in slots) where it is. */
-export function zoom(view: View, count: number, factor: number, at: number): View {
-  const span = view.last - view.first;
-  const wanted = clamp(span * factor, Math.min(count, LEAST_SLOTS), Math.max(1, count));
-  const first = at - ((at - view.first) / span) * wanted;
-  return held({ first, last: first + wanted }, count);
-}
-
-export function pan(view: View, count: number, by: number): View {
-  return held({ first: view.first + by, last: view.last + by }, count);
-}
-
-/** The view, moved as little as needed to show a version. */
-export function reveal(view: View, count: number, index: number): View {
-  if (index < view.first) return pan(view, count, index - view.first);
-  if (index + 1 > view.last) return pan(view, count, index + 1 - view.last);
-  return view;
+  return clamp(Math.floor(placeAt(view, width, x)), 0, count - 1);
 }
 
 /** How many versions share a bin that is at least `least` pixels wide: a power of two, so that bins stay while one pans. */
@@ -187,16 +151,6 @@ export function moved(key: string, index: number, count: number, page: number): 
   };
   const to = steps[key];
   return to === undefined ? null : clamp(to, 0, count - 1);
-}
-
-export function clamp(value: number, low: number, high: number): number {
-  return Math.max(low, Math.min(high, value));
-}
-
-function held(view: View, count: number): View {
-  const span = Math.min(view.last - view.first, Math.max(1, count));
-  const first = clamp(view.first, 0, Math.max(0, Math.max(1, count) - span));
-  return { first, last: first + span };
 }
 
 function maximum(values: readonly number[]): number {

@@ -1,9 +1,9 @@
 /** The handles of the time bar while they move: what is shown follows at once, the page when the handle rests. */
 import { batch, computed, type ReadonlySignal, signal } from "@preact/signals";
+import { clamp } from "./axis_view";
 import type { Versions } from "./protocol";
 import { lastAtMost } from "./sorted_numbers";
 import type { Store } from "./store";
-import { clamp } from "./timebar_scale";
 
 /** Handles as places on the axis. */
 export interface Places { version: number; before: number | null }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { whole } from "../src/axis_view";
 import {
   boundaries,
   frames,
@@ -7,11 +8,7 @@ import {
   leafAt,
   listed,
   median,
-  panned,
-  revealed,
   strip,
-  WHOLE,
-  zoomed,
 } from "../src/keyspace_layout";
 
 const files = (first: number[], last: number[], bytes = first.map(() => 10)) => ({
@@ -57,7 +54,7 @@ describe("the strip of leaves", () => {
     const rows = Array.from({ length: 50_000 }, () => 10);
     const heats = rows.map((_, leaf) => (leaf === 12_345 ? "hot" : "usual") as "hot" | "usual");
     const edges = boundaries(rows, true);
-    const pieces = strip(edges, heats, WHOLE, 800);
+    const pieces = strip(edges, heats, whole(1), 800);
     expect(pieces.length).toBeLessThanOrEqual(800);
     const hot = pieces.filter((piece) => piece.heat === "hot");
     expect(hot).toHaveLength(1);
@@ -70,7 +67,7 @@ describe("the strip of leaves", () => {
     const pieces = strip(
       boundaries([1, 1, 1, 1], true),
       ["usual", "usual", "usual", "usual"],
-      { start: 0.25, end: 0.75 },
+      { first: 0.25, last: 0.75 },
       100,
     );
     expect(pieces[0]).toMatchObject({ x: 0, width: 50, first: 1 });
@@ -82,7 +79,7 @@ describe("layers of files", () => {
   const edges = boundaries([1, 1, 1, 1], true);
 
   test("files beside each other share a lane, files over each other do not", () => {
-    const made = layers(edges, files([0, 2, 0], [1, 3, 3]), WHOLE, 400, 10);
+    const made = layers(edges, files([0, 2, 0], [1, 3, 3]), whole(1), 400, 10);
     if (!("bars" in made)) throw new Error("bars");
     expect(made.lanes).toBe(2);
     expect(made.bars.map((bar) => [bar.file, bar.lane])).toEqual([
@@ -93,7 +90,7 @@ describe("layers of files", () => {
   });
 
   test("become counts by pixel when there are too many lanes", () => {
-    const made = layers(edges, files([0, 0, 0, 2], [1, 1, 3, 2]), WHOLE, 4, 1);
+    const made = layers(edges, files([0, 0, 0, 2], [1, 1, 3, 2]), whole(1), 4, 1);
     expect(made).toEqual({ counts: [3, 3, 2, 1], most: 3, shown: 4 });
   });
 
@@ -104,12 +101,12 @@ describe("layers of files", () => {
       true,
     );
     const began = performance.now();
-    const made = layers(wide, files(many, many), WHOLE, 1000, 12);
+    const made = layers(wide, files(many, many), whole(1), 1000, 12);
     expect(performance.now() - began).toBeLessThan(5000);
     if (!("counts" in made)) throw new Error("counts");
     expect(made.counts).toHaveLength(1000);
     expect(made.most).toBeGreaterThanOrEqual(100);
-    const near = layers(wide, files(many, many), { start: 0, end: 0.001 }, 1000, 12);
+    const near = layers(wide, files(many, many), { first: 0, last: 0.001 }, 1000, 12);
     expect("bars" in near).toBe(true);
   });
 
@@ -118,36 +115,18 @@ describe("layers of files", () => {
       { leaf: 3, files: 4, bytes: 40 },
       { leaf: 0, files: 2, bytes: 20 },
     ];
-    expect(frames(edges, jobs, WHOLE, 400).map((each) => [each.x, each.width, each.files])).toEqual([
+    expect(frames(edges, jobs, whole(1), 400).map((each) => [each.x, each.width, each.files])).toEqual([
       [0, 100, 2],
       [300, 100, 4],
     ]);
     const narrow = frames(
       edges,
       [0, 1].map((leaf) => ({ leaf, files: 2, bytes: 1 })),
-      WHOLE,
+      whole(1),
       8,
     );
-    expect(narrow).toEqual([{ x: 0, width: 4, jobs: [0, 1], files: 4, bytes: 2 }]);
-    expect(frames(edges, jobs, { start: 0.3, end: 0.6 }, 400)).toEqual([]);
-  });
-});
-
-describe("zoom", () => {
-  test("keeps the place under the pointer and never leaves key space", () => {
-    const near = zoomed(WHOLE, 2, 0.5, 100);
-    expect(near).toEqual({ start: 0.25, end: 0.75 });
-    expect(zoomed(near, 0.1, 0.5, 100)).toEqual(WHOLE);
-    expect(zoomed(WHOLE, 2, 1, 100)).toEqual({ start: 0.5, end: 1 });
-    expect(panned(near, 10)).toEqual({ start: 0.5, end: 1 });
-    expect(panned(near, -0.5)).toEqual({ start: 0, end: 0.5 });
-  });
-
-  test("moves as little as needed to show a leaf", () => {
-    const edges = boundaries([1, 1, 1, 1], true);
-    expect(revealed({ start: 0, end: 0.5 }, edges, 2)).toEqual({ start: 0.25, end: 0.75 });
-    expect(revealed({ start: 0, end: 0.5 }, edges, 1)).toEqual({ start: 0, end: 0.5 });
-    expect(revealed({ start: 0.5, end: 1 }, edges, 0)).toEqual({ start: 0, end: 0.5 });
+    expect(narrow).toEqual([{ x: 0, width: 4, jobs: 2, files: 4, bytes: 2 }]);
+    expect(frames(edges, jobs, { first: 0.3, last: 0.6 }, 400)).toEqual([]);
   });
 });
 
@@ -159,7 +138,6 @@ test("leaves are found by their range, in key order or by rows", () => {
     rows: [1, 3, 2],
     bytes: [],
     files: [],
-    depth: [],
   };
   expect(listed(leaves, "", false)).toEqual([0, 1, 2]);
   expect(listed(leaves, "", true)).toEqual([1, 2, 0]);

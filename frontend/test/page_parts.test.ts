@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { HEIGHT, heightFor, heightOf } from "../src/height";
 import { familyOf, mostNotable } from "../src/kinds";
 import { stepTo } from "../src/menu";
-import { isSaving } from "../src/shortcuts";
+import { isSaving } from "../src/elements";
 
 it("the height changes by keys and has limits", () => {
   expect(heightFor("ArrowDown", 640)).toBe(656);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ChartAnswer } from "../src/protocol";
-import { filled, isLying, plotOptions, tip, titled, widened } from "../src/sql/plot_options";
+import { filled, isLying, plotOptions, tip, titled } from "../src/sql/plot_options";
 
 const answer: ChartAnswer = {
   mark: "bar",
@@ -52,17 +52,5 @@ describe("a chart", () => {
       { x: 1, y: 0, color: "b" },
       { x: 2, y: 6, color: "b" },
     ]);
-  });
-
-  test("gives bars without an end the width of the least step", () => {
-    expect(
-      widened([
-        { x: 1, y: 1 },
-        { x: 3, y: 1 },
-        { x: 4, y: 1 },
-      ]).map((each) => each.x2),
-    ).toEqual([2, 4, 5]);
-    expect(widened([{ x: 1, y: 1 }])[0]!.x2).toBe(2);
-    expect(widened([{ x: 1, x2: 9, y: 1 }])[0]!.x2).toBe(9);
   });
 });

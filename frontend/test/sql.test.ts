@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { Colors } from "../src/sql/colors";
 import { asksAt, completions, corrected, underlined } from "../src/sql/lookup";
-import { oneLine, remembered } from "../src/sql/past";
+import { oneLine, remembered } from "../src/sql/state";
 import { numberTick, timeTicks } from "../src/sql/ticks";
 
 describe("statements that ran", () => {

@@ -1,20 +1,15 @@
 import { describe, expect, it } from "vitest";
+import { edge, whole } from "../src/axis_view";
 import {
   areas,
   bins,
   binSize,
-  edge,
   indexAt,
-  isWhole,
   marked,
   middle,
   moved,
   numbered,
-  pan,
-  reveal,
   whens,
-  whole,
-  zoom,
 } from "../src/timebar_scale";
 
 const DAY = 86_400_000;
@@ -29,25 +24,6 @@ describe("the axis", () => {
     expect(indexAt(view, 400, 200, 4)).toBe(2);
     expect(indexAt(view, 400, -5, 4)).toBe(0);
     expect(indexAt(view, 400, 500, 4)).toBe(3);
-  });
-
-  it("zooms around a place and never past its ends", () => {
-    const near = zoom(whole(1000), 1000, 0.5, 500);
-    expect(near).toEqual({ first: 250, last: 750 });
-    expect(zoom(near, 1000, 0.5, 250).first).toBe(250);
-    expect(isWhole(zoom(near, 1000, 100, 300), 1000)).toBe(true);
-    const nearest = zoom(near, 1000, 0.0001, 500);
-    expect(nearest.last - nearest.first).toBe(6);
-    expect(isWhole(zoom(whole(3), 3, 0.5, 1), 3)).toBe(true);
-  });
-
-  it("pans and reveals", () => {
-    const view = { first: 100, last: 200 };
-    expect(pan(view, 1000, -500)).toEqual({ first: 0, last: 100 });
-    expect(pan(view, 1000, 5000)).toEqual({ first: 900, last: 1000 });
-    expect(reveal(view, 1000, 150)).toBe(view);
-    expect(reveal(view, 1000, 90)).toEqual({ first: 90, last: 190 });
-    expect(reveal(view, 1000, 200)).toEqual({ first: 101, last: 201 });
   });
 });
 

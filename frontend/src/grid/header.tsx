@@ -1,5 +1,5 @@
 /** The header of a column: name and order, type, bars, and how many values are NULL or different. */
-import { drag } from "../drag";
+import { drag } from "../elements";
 import { percent, plural } from "../format";
 import { Icon } from "../icons";
 import type { Header, Sort } from "../protocol";

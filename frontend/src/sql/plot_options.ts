@@ -22,15 +22,6 @@ export function filled(points: readonly Point[], order: readonly string[]): Poin
   return order.flatMap((color) => xs.map((x) => found.get(`${x} ${color}`) ?? { x, y: 0, color }));
 }
 
-/** Bars of a column without ends get the width of the least step between them. */
-export function widened(points: readonly Point[]): Point[] {
-  if (points.every((each) => each.x2 !== undefined)) return [...points];
-  const xs = [...new Set(points.map((each) => Number(each.x)))].sort((a, b) => a - b);
-  const step = xs.slice(1).reduce((least, x, index) => Math.min(least, x - xs[index]!), Number.POSITIVE_INFINITY);
-  const width = Number.isFinite(step) ? step : 1;
-  return points.map((each) => ({ ...each, x2: each.x2 ?? Number(each.x) + width }));
-}
-
 /** Whether the names of bars would collide below them: then the bars lie. */
 export function isLying(answer: ChartAnswer, width: number): boolean {
   if (answer.mark !== "bar" || answer.x.kind !== "name") return false;
@@ -169,7 +160,7 @@ function marks(answer: ChartAnswer): Plot.Markish[] {
     default: {
       const bar = { ...common, fill: color, ...order };
       if (answer.x.kind === "name") return [Plot.barY(points, { ...bar, x: (point: Point) => String(point.x) }), zero];
-      return [Plot.rectY(widened(points), { ...bar, x1: x, x2, insetLeft: 0.5, insetRight: 0.5 }), zero];
+      return [Plot.rectY(points, { ...bar, x1: x, x2, insetLeft: 0.5, insetRight: 0.5 }), zero];
     }
   }
 }

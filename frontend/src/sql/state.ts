@@ -5,7 +5,6 @@ import type { GridSource } from "../grid/source";
 import type { ChartAnswer, Failure, Mark, PageAnswer, SqlAnswer } from "../protocol";
 import { type Loaded, NOTHING, type Store } from "../store";
 import { Colors } from "./colors";
-import { remembered } from "./past";
 
 export interface ChartChoice {
   mark: Mark | ""; // empty: by the types of the columns
@@ -16,6 +15,7 @@ export interface ChartChoice {
 
 export type Face = "table" | "chart";
 export type AnswerColumns = NonNullable<PageAnswer["columns"]>;
+const MOST_PAST = 100; // statements
 const BY_TYPES: ChartChoice = { mark: "", x: "", y: "", color: "" };
 
 /** An answer's rows, as the grid reads them, and its chart. */
@@ -149,4 +149,16 @@ export function sqlState(store: Store): SqlState {
 /** What an editor that was never used shows. */
 export function defaultStatement(table: string): string {
   return table ? statementOf(table, "", []) : "";
+}
+
+/** `statements` with one more: the newest first, each once. */
+export function remembered(statements: readonly string[], statement: string): string[] {
+  const text = statement.trim();
+  if (text === "") return [...statements];
+  return [text, ...statements.filter((each) => each !== text)].slice(0, MOST_PAST);
+}
+
+/** A statement on one line, for the menu. */
+export function oneLine(statement: string): string {
+  return statement.replace(/\s+/g, " ").trim();
 }
