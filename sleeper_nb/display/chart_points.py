@@ -163,25 +163,6 @@ def _x_type(kind: ChartKind, across: pa.DataType) -> XType:
 # Rows that are drawn one by one.
 
 
-def chart(
-    rows: pa.Table,
-    kind: Literal["line", "bar", "scatter", "area"],
-    x: str | None = None,
-    y: str | None = None,
-    *,
-    color: str | None = None,
-    facet: str | None = None,
-    log: LogAxes | None = None,
-    footer: str = "",
-) -> Chart:
-    """Return a chart of rows that can be drawn (`can_draw`); parameters and errors as `columns_of_chart`.
-
-    The footer says what the rows are of.
-    """
-    columns = columns_of_chart(rows.schema, kind, x, y, color=color, facet=facet, log=log)
-    return chart_of_rows(rows, columns, footer)
-
-
 def can_draw(rows: pa.Table, columns: ChartColumns) -> bool:
     """Return whether rows, or up to one more than `MOST_POINTS` of them, can be drawn one by one."""
     most = {"scatter": MOST_DOTS, "bar": MOST_BARS, "hist": -1}

@@ -22,10 +22,11 @@ import vl_convert
 import sleeper_nb as sl
 from sleeper_nb.display.chart import VEGA_LITE
 from sleeper_nb.display.chart_marks import ChartColumns
-from sleeper_nb.display.chart_points import MOST_POINTS, chart, columns_of_chart
+from sleeper_nb.display.chart_points import MOST_POINTS, columns_of_chart
 from sleeper_nb.display.chart_ranges import chart_of_sums
 from sleeper_nb.display.vega import specification_of
 from sleeper_nb.errors import InvalidInput, NotFound
+from tests.support.charts import chart
 from tests.support.engines import DUCKDB_FIRST, ENGINES
 
 MONTHS = pa.table({"month": ["jan", "feb", "mar"], "flights": [27, 25, 29], "late": [0.1, None, 0.3]})
@@ -394,7 +395,7 @@ def test_a_user_goes_on_from_the_chart_of_altair():
 def test_a_chart_as_text_loads_no_altair():
     program = """
 import sys, pyarrow as pa
-from sleeper_nb.display.chart_points import chart
+from tests.support.charts import chart
 repr(chart(pa.table({"x": [1], "y": [2]}), "line"))
 assert not {"altair", "vl_convert"} & set(sys.modules)
 """
@@ -506,7 +507,7 @@ def test_a_value_has_the_same_colour_in_whatever_order_rows_come(kind: str):
 
 def test_a_chart_is_shown_without_altair_and_altair_has_the_same_chart():
     text = (
-        "import sys, pyarrow as pa; from sleeper_nb.display.chart_points import chart; "
+        "import sys, pyarrow as pa; from tests.support.charts import chart; "
         "made = chart(pa.table({'m': ['a', 'b'], 'n': [1, 2]}), 'bar'); print(sorted(made._repr_mimebundle_()[0])); "
         "assert 'altair' not in sys.modules; made.altair"
     )

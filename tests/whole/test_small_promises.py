@@ -11,7 +11,6 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.cli import main
-from sleeper_nb.display.chart_points import chart
 from sleeper_nb.display.preview import preview
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.maintain.compaction_plan import (
@@ -33,6 +32,7 @@ from tests.support.builders import (
     rows_of,
     save,
 )
+from tests.support.charts import chart
 
 SCHEMA = sl.Schema({"key": "string"}, {}, {"note": "string?"})
 
