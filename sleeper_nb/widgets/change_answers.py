@@ -16,7 +16,7 @@ from sleeper_nb.last_used import LastUsed
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.report import Bytes, counted
 from sleeper_nb.table_at import TableAt
-from sleeper_nb.widgets.column_changes import ColumnComparison, ColumnDiff
+from sleeper_nb.widgets.column_changes import ColumnComparison, ComparedColumn
 from sleeper_nb.widgets.page_values import Cell, cells_of, header_of
 from sleeper_nb.widgets.request_lanes import Answer
 
@@ -171,7 +171,7 @@ def _rows(found: ImageSummary, columns: Sequence[str]) -> list[Answer]:
     return [row for _, row in sorted(numbered, key=lambda each: each[0])]
 
 
-def _statistics(column: ColumnDiff) -> Answer:
+def _statistics(column: ComparedColumn) -> Answer:
     sides = {"before": column.before, "after": column.after}
     return {"name": column.name, **{which: None if side is None else header_of(side) for which, side in sides.items()}}
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sleeper_nb.table_at import TableAt
 
 
-class ColumnDiff(NamedTuple):
+class ComparedColumn(NamedTuple):
     """One column, named as in the newer of two versions, at both; None where the version does not have it."""
 
     name: str
@@ -43,12 +43,12 @@ class ColumnComparison:
         """The columns of the newer version."""
         return tuple(self._fields)
 
-    def of(self, names: Iterable[str], watch: Watch) -> list[ColumnDiff]:
+    def of(self, names: Iterable[str], watch: Watch) -> list[ComparedColumn]:
         """Return some columns; each version is read once to find the bars, and once to count."""
         fields = [self._fields[name] for name in names]
         bars = self._bars(fields, watch)
         before, after = (side.counts(fields, bars, watch) for side in self._sides)
-        return [ColumnDiff(each.name, before.get(each.name), after.get(each.name)) for each in fields]
+        return [ComparedColumn(each.name, before.get(each.name), after.get(each.name)) for each in fields]
 
     def _bars(self, fields: Sequence[Field], watch: Watch) -> dict[str, Bars]:
         """Return bars that both versions fill: from the least to the greatest value of both, or frequent values."""
