@@ -39,18 +39,13 @@ TABLE_ID_DIGITS = 8
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """A table in the index: its id never changes, its name can.
-
-    Parameters
-    ----------
-    properties_checksum
-        What is recorded of the table's properties file: its checksum as a command last wrote it, and lines that a
-        commit set; None where nothing was recorded.
-    """
+    """A table in the index: its id never changes, its name can."""
 
     id: str
     name: str
     online: bool = True
+    # what is recorded of the table's properties file: its checksum as a command last wrote it, and lines that a commit
+    # set; None where nothing was recorded
     properties_checksum: str | None = field(default=None, compare=False)
 
 

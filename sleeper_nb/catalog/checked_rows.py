@@ -176,31 +176,17 @@ class DamagedRow:
 
 @dataclass(frozen=True, slots=True)
 class CatalogRows:
-    """The rows that a table's versions depend on, as a check reads them: a damaged one is listed, not raised.
+    """The rows that a table's versions depend on, as a check reads them: a damaged one is listed, not raised."""
 
-    Parameters
-    ----------
-    current, current_commit
-        The id and the commit id of the snapshot that the table's own row names as current; None where unknown.
-    snapshots
-        The retained snapshots whose rows can be decoded, newest first.
-    savepoints
-        The savepoints whose rows can be decoded, oldest first.
-    unused_savepoint_ids
-        Reserved ids without a savepoint: it was deleted, or never added.
-    damaged
-        The rows that were changed.
-    without_checksum
-        How many rows have no checksum, because an earlier release wrote them.
-    """
-
+    # current, current_commit: the id and the commit id of the snapshot that the table's own row names as current; None
+    # where unknown
     current: int | None
     current_commit: str | None
-    snapshots: tuple[Snapshot, ...]
-    savepoints: tuple[Savepoint, ...]
-    unused_savepoint_ids: frozenset[int]
-    damaged: tuple[DamagedRow, ...]
-    without_checksum: int
+    snapshots: tuple[Snapshot, ...]  # the retained snapshots whose rows can be decoded, newest first
+    savepoints: tuple[Savepoint, ...]  # the savepoints whose rows can be decoded, oldest first
+    unused_savepoint_ids: frozenset[int]  # reserved ids without a savepoint: it was deleted, or never added
+    damaged: tuple[DamagedRow, ...]  # the rows that were changed
+    without_checksum: int  # how many rows have no checksum, because an earlier release wrote them
 
     @classmethod
     def of(

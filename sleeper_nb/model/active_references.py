@@ -42,14 +42,10 @@ class ActiveReferences:
 
     The loaded references stay as they are. Those of the partitions that have changed since are kept apart, each as a
     few record batches that are merged like the digits of a binary counter: no row is copied more than log2(rows) times.
-
-    Parameters
-    ----------
-    replaced
-        All references of partitions from which some were removed, instead of the loaded ones.
     """
 
     loaded: Loaded
+    # all references of partitions from which some were removed, instead of the loaded ones
     replaced: Mapping[str, ReferenceBatches] = field(default_factory=dict)
     added: Mapping[str, ReferenceBatches] = field(default_factory=dict)
 

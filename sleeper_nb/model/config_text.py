@@ -27,20 +27,12 @@ _ESCAPED = {"\\": r"\\", **{sign: f"\\{letter}" for letter, sign in _SIGNS.items
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One ``name=value`` without escapes, and its lines in the text.
-
-    Parameters
-    ----------
-    line
-        The number of its first line, from 1.
-    until
-        The number of its last line; it differs from `line` if a backslash continues the line.
-    """
+    """One ``name=value`` without escapes, and its lines in the text."""
 
     name: str
     value: str
-    line: int
-    until: int
+    line: int  # the number of its first line, from 1
+    until: int  # the number of its last line; it differs from `line` if a backslash continues the line
 
 
 def entries(content: str, source: str = "the properties") -> Iterator[Entry]:

@@ -32,20 +32,11 @@ POSITIONS: Final = pa.schema([pa.field("position", pa.int64(), nullable=False)])
 
 @dataclass(frozen=True, slots=True)
 class DeletionVector:
-    """The deleted rows of one data file.
+    """The deleted rows of one data file."""
 
-    Parameters
-    ----------
-    filename
-        The path of the file with the positions, below the table's folder.
-    rows
-        How many positions it has.
-    bytes, checksum
-        Of that file.
-    """
-
-    filename: str
-    rows: int
+    filename: str  # the path of the file with the positions, below the table's folder
+    rows: int  # how many positions it has
+    # bytes, checksum: of that file
     bytes: int
     checksum: str | None = None
 

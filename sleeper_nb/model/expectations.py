@@ -20,18 +20,11 @@ _LIKE = "write conditions as after WHERE: dep_delay BETWEEN -120 AND 3000; dest 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A condition on one row, in SQL; NULL passes, as in a CHECK.
+    """A condition on one row, in SQL; NULL passes, as in a CHECK."""
 
-    Parameters
-    ----------
-    condition
-        The condition, as after ``WHERE``.
-    refuses
-        Whether a load with rows that break it is refused; otherwise they are counted. Not compared: the counts of a
-        condition are the same with both.
-    """
-
-    condition: str
+    condition: str  # the condition, as after ``WHERE``
+    # whether a load with rows that break it is refused; otherwise they are counted. Not compared: the counts of a
+    # condition are the same with both.
     refuses: bool = field(default=False, compare=False)
 
     @property

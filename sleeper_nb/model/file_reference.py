@@ -50,43 +50,25 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class FileReference:
-    """One partition's use of one data file.
+    """One partition's use of one data file."""
 
-    Parameters
-    ----------
-    filename
-        The file's path below the table's folder.
-    partition_id
-        The partition that takes rows from it.
-    rows, bytes
-        The file's rows in this partition's region, without deleted ones; the bytes of the whole file.
-    min_key, max_key
-        Least and greatest value of each row key in the file, in the schema's order.
-    rows_exact
-        Whether `rows` was counted; False for an estimate.
-    only_this_partition
-        Whether all rows of the file are in this partition's region; if not, a reader filters.
-    job_id
-        The compaction job that wrote the file.
-    checksum
-        Of the whole file (`sleeper_nb.model.checksums`); None for files of releases without checksums.
-    statistics
-        Of columns of the whole file, as far as they are known.
-    deletions
-        The rows of the file that the partition no longer has; keys and statistics of the file include them.
-    """
-
-    filename: str
-    partition_id: str
+    filename: str  # the file's path below the table's folder
+    partition_id: str  # the partition that takes rows from it
+    # rows, bytes: the file's rows in this partition's region, without deleted ones; the bytes of the whole file
     rows: int
     bytes: int
+    # min_key, max_key: least and greatest value of each row key in the file, in the schema's order
     min_key: tuple[KeyValue, ...]
     max_key: tuple[KeyValue, ...]
-    rows_exact: bool = field(default=True, kw_only=True)
+    rows_exact: bool = field(default=True, kw_only=True)  # whether `rows` was counted; False for an estimate
+    # whether all rows of the file are in this partition's region; if not, a reader filters
     only_this_partition: bool = field(default=True, kw_only=True)
-    job_id: str | None = field(default=None, kw_only=True)
+    job_id: str | None = field(default=None, kw_only=True)  # the compaction job that wrote the file
+    # of the whole file (`sleeper_nb.model.checksums`); None for files of releases without checksums
     checksum: str | None = field(default=None, kw_only=True)
+    # of columns of the whole file, as far as they are known
     statistics: tuple[ColumnStatistics, ...] = field(default=(), kw_only=True)
+    # the rows of the file that the partition no longer has; keys and statistics of the file include them
     deletions: DeletionVector | None = field(default=None, kw_only=True)
 
     @property
@@ -238,17 +220,10 @@ def data_files(references: pa.Table) -> tuple[int, int]:
 
 
 class Shared(NamedTuple):
-    """The data files that several partitions may share.
+    """The data files that several partitions may share."""
 
-    Parameters
-    ----------
-    uses
-        For each filename, the number of active references and the bytes of the file.
-    references, bytes
-        How much counting each reference overstates the number of files and their bytes.
-    """
-
-    uses: Mapping[str, tuple[int, int]]
+    uses: Mapping[str, tuple[int, int]]  # for each filename, the number of active references and the bytes of the file
+    # references, bytes: how much counting each reference overstates the number of files and their bytes
     references: int
     bytes: int
 

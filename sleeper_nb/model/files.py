@@ -60,17 +60,11 @@ class FileNames:
     """A set of file names that is cheap to copy; it may rarely claim a name that is not in it.
 
     Each name is kept as its hash, so a name in the set is always found.
-
-    Parameters
-    ----------
-    arrays
-        Sorted hashes. Each array is longer than the next, so that a million single additions leave few arrays.
-    recent
-        The hashes of the names added last; they become an array when there are many.
     """
 
+    # sorted hashes. Each array is longer than the next, so that a million single additions leave few arrays.
     arrays: tuple[Hashes, ...] = ()
-    recent: frozenset[int] = frozenset()
+    recent: frozenset[int] = frozenset()  # the hashes of the names added last; they become an array when there are many
 
     def with_names(self, names: Iterable[str]) -> FileNames:
         new = [*self.recent, *map(hash, names)]

@@ -185,22 +185,11 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class ServiceLease:
-    """The right of one process to be the only one that does some regular work on an instance, until a moment.
+    """The right of one process to be the only one that does some regular work on an instance, until a moment."""
 
-    Parameters
-    ----------
-    service
-        The work, such as ``maintain``.
-    owner
-        Unique to one run of the process.
-    holder
-        The process in words, for others that wait for the lease: its machine and its number.
-    since, until
-        When the owner took the lease, and when it ends unless the owner renews it, UTC.
-    """
-
-    service: str
-    owner: str
-    holder: str
+    service: str  # the work, such as ``maintain``
+    owner: str  # unique to one run of the process
+    holder: str  # the process in words, for others that wait for the lease: its machine and its number
+    # since, until: when the owner took the lease, and when it ends unless the owner renews it, UTC
     since: datetime
     until: datetime

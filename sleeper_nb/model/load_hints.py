@@ -51,25 +51,14 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class OnTable:
-    """A command on the table that the data is for.
+    """A command on the table that the data is for."""
 
-    Parameters
-    ----------
-    command, rest
-        As they are typed before and after the table's name.
-    python
-        The same in Python.
-    defined
-        What to do instead while the table is only being defined.
-    table
-        The table's name; "" where only a schema is known.
-    """
-
+    # command, rest: as they are typed before and after the table's name
     command: str
     rest: str
-    python: str
-    defined: str
-    table: str = ""
+    python: str  # the same in Python
+    defined: str  # what to do instead while the table is only being defined
+    table: str = ""  # the table's name; "" where only a schema is known
 
     def text(self, prefix: str) -> str:
         table = shlex.quote(self.table) if self.table else "<table>"
@@ -78,18 +67,10 @@ class OnTable:
 
 @dataclass(frozen=True, slots=True)
 class UnevenLines:
-    """A line of a file has too many or too few values: a load can keep such lines in a file.
+    """A line of a file has too many or too few values: a load can keep such lines in a file."""
 
-    Parameters
-    ----------
-    may_all_end_so
-        Whether all lines of the file may end with a delimiter too many.
-    into
-        The option that names the file.
-    """
-
-    may_all_end_so: bool = False
-    into: Action = QUARANTINE
+    may_all_end_so: bool = False  # whether all lines of the file may end with a delimiter too many
+    into: Action = QUARANTINE  # the option that names the file
 
     def text(self, prefix: str) -> str:
         return hint_text((*self._first, "correct the line; an ingest with ", self.into, *_KEEPS_LINES), prefix)

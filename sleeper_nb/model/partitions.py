@@ -427,24 +427,14 @@ _EVEN_ENOUGH = Fraction(5, 4)
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """A value that divides some keys in two.
+    """A value that divides some keys in two."""
 
-    Parameters
-    ----------
-    dimension, point
-        The row key's index and the value; smaller values go left.
-    left
-        How many of the keys go left.
-    leaves
-        How many of the leaves go left.
-    share
-        How many rows each leaf gets on the fuller side, as a multiple of its even share: 1 when both sides are even.
-    """
-
+    # dimension, point: the row key's index and the value; smaller values go left
     dimension: int
     point: KeyValue
-    left: int
-    leaves: int
+    left: int  # how many of the keys go left
+    leaves: int  # how many of the leaves go left
+    # how many rows each leaf gets on the fuller side, as a multiple of its even share: 1 when both sides are even
     share: Fraction
 
 

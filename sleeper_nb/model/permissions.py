@@ -19,17 +19,11 @@ IteratorNames = Iterable[str] | Mapping[str, Function]
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """What a session may do beyond its warehouse. Only the user can allow it; files of a warehouse never do.
+    """What a session may do beyond its warehouse. Only the user can allow it; files of a warehouse never do."""
 
-    Parameters
-    ----------
-    iterators
-        The names of iterators that may run, each with its function; None if the name tells what to import.
-    data_paths
-        Absolute folders and ``s3://`` addresses outside the warehouse. Tables may keep their files in or below them.
-    """
-
+    # the names of iterators that may run, each with its function; None if the name tells what to import
     iterators: Mapping[str, Function | None] = field(default_factory=dict)
+    # absolute folders and ``s3://`` addresses outside the warehouse. Tables may keep their files in or below them.
     data_paths: tuple[str, ...] = ()
 
     @classmethod

@@ -71,21 +71,12 @@ _CALL = re.compile(r"\s*([^\s(),]+)\s*\(([^()]*)\)\s*(,|$)")
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """How one value field of rows with equal keys is combined.
+    """How one value field of rows with equal keys is combined."""
 
-    Parameters
-    ----------
-    operation
-        One of `OPERATIONS`.
-    field
-        The value field; `ALL_OTHERS` as it is written.
-    sequence
-        The field whose greatest value wins, or least value for ``first``, if the operation is one of `OF_SEQUENCE`. A
-        null loses against every value.
-    """
-
-    operation: str
-    field: str
+    operation: str  # one of `OPERATIONS`
+    field: str  # the value field; `ALL_OTHERS` as it is written
+    # the field whose greatest value wins, or least value for ``first``, if the operation is one of `OF_SEQUENCE`. A
+    # null loses against every value.
     sequence: str = ""
 
     @property
@@ -303,14 +294,9 @@ class AgeOff:
     """A filter that drops rows that have reached a maximum age, and rows without a time.
 
     The rule is Sleeper's: a row stays while ``now - time < max_age_ms``.
-
-    Parameters
-    ----------
-    field
-        A long, milliseconds since 1970 in UTC; or, beyond Sleeper, a timestamp.
     """
 
-    field: str
+    field: str  # a long, milliseconds since 1970 in UTC; or, beyond Sleeper, a timestamp
     max_age_ms: int
 
     def oldest_kept(self, now: datetime) -> int:
@@ -335,35 +321,17 @@ class PythonIterator:
 
 @dataclass(frozen=True, slots=True)
 class DataProcessing:
-    """The processing that a table applies to its rows when they are read, at one moment.
+    """The processing that a table applies to its rows when they are read, at one moment."""
 
-    Parameters
-    ----------
-    filters
-        Each may drop rows.
-    iterator
-        Changes the remaining rows.
-    aggregations
-        One for each value field, or empty.
-    now
-        The moment that ages are measured from, in UTC.
-    written
-        The aggregations as the property has them, where `aggregations` has more.
-    delete_column
-        The value field that hides a key where it is true in the last row of the key; "" for none.
-    keeps_winners
-        Whether a key keeps each row that wins one of the comparisons, because later rows must be compared with it.
-    keeps_marks
-        Whether rows that hide their keys are kept, because rows with a smaller sequence may be loaded later.
-    """
-
-    filters: tuple[AgeOff, ...] = ()
-    iterator: PythonIterator | None = None
-    aggregations: tuple[Aggregation, ...] = ()
-    now: datetime = _EPOCH
-    written: tuple[Aggregation, ...] = ()
-    delete_column: str = ""
+    filters: tuple[AgeOff, ...] = ()  # each may drop rows
+    iterator: PythonIterator | None = None  # changes the remaining rows
+    aggregations: tuple[Aggregation, ...] = ()  # one for each value field, or empty
+    now: datetime = _EPOCH  # the moment that ages are measured from, in UTC
+    written: tuple[Aggregation, ...] = ()  # the aggregations as the property has them, where `aggregations` has more
+    delete_column: str = ""  # the value field that hides a key where it is true in the last row of the key; "" for none
+    # whether a key keeps each row that wins one of the comparisons, because later rows must be compared with it
     keeps_winners: bool = False
+    # whether rows that hide their keys are kept, because rows with a smaller sequence may be loaded later
     keeps_marks: bool = False
 
     @classmethod

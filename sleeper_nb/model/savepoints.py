@@ -52,23 +52,12 @@ class ManifestFileMeta:
 
 @dataclass(frozen=True, slots=True)
 class SavedLog:
-    """The transactions from an older version, whose files are listed, to the saved one.
+    """The transactions from an older version, whose files are listed, to the saved one."""
 
-    Parameters
-    ----------
-    path
-        The file with the transactions, one on each line as in the transaction log, below the table's folder.
-    after
-        The snapshot before the first of them.
-    schema_id
-        The schema of that snapshot.
-    checksum, schema_checksum
-        Checksums of the file and of the schema's file; None where none was recorded.
-    """
-
-    path: str
-    after: int
-    schema_id: int
+    path: str  # the file with the transactions, one on each line as in the transaction log, below the table's folder
+    after: int  # the snapshot before the first of them
+    schema_id: int  # the schema of that snapshot
+    # checksum, schema_checksum: checksums of the file and of the schema's file; None where none was recorded
     checksum: str | None = None
     schema_checksum: str | None = None
 
@@ -332,18 +321,10 @@ def check_savepoint_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RetainedVersions:
-    """The versions of a table that can be read at one moment.
+    """The versions of a table that can be read at one moment."""
 
-    Parameters
-    ----------
-    snapshots
-        The retained snapshots, newest first; the first is the current one.
-    savepoints
-        The savepoints, oldest first.
-    """
-
-    snapshots: tuple[Snapshot, ...]
-    savepoints: tuple[Savepoint, ...]
+    snapshots: tuple[Snapshot, ...]  # the retained snapshots, newest first; the first is the current one
+    savepoints: tuple[Savepoint, ...]  # the savepoints, oldest first
 
     @property
     def current(self) -> Snapshot:

@@ -25,14 +25,6 @@ class TableState:
 
     Files and partitions are versioned together by one number, so a query never combines the files of one snapshot with
     the partitions of another.
-
-    Parameters
-    ----------
-    schema_checksum
-        The checksum of the schema's file; None if none was recorded.
-    processing
-        The properties of its row processing, as lines of a properties file; None if the snapshot was made by a release
-        that did not record them.
     """
 
     snapshot_id: int
@@ -40,7 +32,9 @@ class TableState:
     schema: Schema
     tree: PartitionTree
     files: FileReferences
-    schema_checksum: str | None = None
+    schema_checksum: str | None = None  # the checksum of the schema's file; None if none was recorded
+    # the properties of its row processing, as lines of a properties file; None if the snapshot was made by a release
+    # that did not record them
     processing: str | None = None
 
     def at(self, point: CommitPoint, **changes: object) -> TableState:

@@ -40,36 +40,24 @@ StatisticsValue = int | str | bytes
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """What one data file has in one column.
-
-    Parameters
-    ----------
-    type
-        Its type there: ``tinyint``, ``smallint``, ``int``, ``long``, ``date``, ``timestamp``, ``string`` or
-        ``bytearray``.
-    least, greatest
-        Of the values that are not null; None when all are null. Days or microseconds of a date or a timestamp.
-    nulls
-        The number of nulls.
-    """
+    """What one data file has in one column."""
 
     column: str
+    # its type there: ``tinyint``, ``smallint``, ``int``, ``long``, ``date``, ``timestamp``, ``string`` or
+    # ``bytearray``
     type: str
+    # least, greatest: of the values that are not null; None when all are null. Days or microseconds of a date or a
+    # timestamp.
     least: StatisticsValue | None
     greatest: StatisticsValue | None
-    nulls: int
+    nulls: int  # the number of nulls
 
 
 @dataclass(frozen=True, slots=True)
 class StatisticsColumns:
-    """Which columns of a table have statistics: some by name, or those that are useful by default.
+    """Which columns of a table have statistics: some by name, or those that are useful by default."""
 
-    Parameters
-    ----------
-    names
-        The columns; None for the dates, timestamps and sort keys among the columns that are not row keys.
-    """
-
+    # the columns; None for the dates, timestamps and sort keys among the columns that are not row keys
     names: tuple[str, ...] | None = None
 
     @classmethod

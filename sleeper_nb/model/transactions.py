@@ -113,27 +113,13 @@ class AddFiles(Transaction):
 
 @dataclass(frozen=True, slots=True)
 class ReplaceFileReferences(Transaction):
-    """A finished compaction: replaces one partition's references to its inputs by one reference to its output.
+    """A finished compaction: replaces one partition's references to its inputs by one reference to its output."""
 
-    Parameters
-    ----------
-    job_id
-        The compaction job.
-    partition_id
-        The partition that was compacted.
-    inputs
-        The names of the files that were read.
-    output
-        The file that was written; None when no rows remained.
-    deletions
-        The names of the inputs' deletion vectors, whose rows the output lacks.
-    """
-
-    job_id: str
-    partition_id: str
-    inputs: tuple[str, ...]
-    output: FileReference | None
-    deletions: tuple[str, ...] = ()
+    job_id: str  # the compaction job
+    partition_id: str  # the partition that was compacted
+    inputs: tuple[str, ...]  # the names of the files that were read
+    output: FileReference | None  # the file that was written; None when no rows remained
+    deletions: tuple[str, ...] = ()  # the names of the inputs' deletion vectors, whose rows the output lacks
     operation: ClassVar[str] = "compact"
     in_log: ClassVar[str] = "ReplaceFileReferences"
 
@@ -192,26 +178,14 @@ class EditCounts:
 
 @dataclass(frozen=True, slots=True)
 class EditRows(Transaction):
-    """Deletes, updates and inserts rows in one snapshot, as computed on an older one.
+    """Deletes, updates and inserts rows in one snapshot, as computed on an older one."""
 
-    Parameters
-    ----------
-    kind
-        ``delete``, ``update``, ``upsert``, ``merge``, ``overwrite``.
-    since
-        The snapshot on which the change was computed.
-    replaced
-        The references whose rows changed.
-    references
-        The same files with other deletion vectors, files written in the place of others, and files with new rows.
-    watched
-        Where the change depends on which rows there are: rows that others added there since break its rules.
-    """
-
-    kind: str
-    since: int
-    replaced: tuple[ReplacedReference, ...]
+    kind: str  # ``delete``, ``update``, ``upsert``, ``merge``, ``overwrite``
+    since: int  # the snapshot on which the change was computed
+    replaced: tuple[ReplacedReference, ...]  # the references whose rows changed
+    # the same files with other deletion vectors, files written in the place of others, and files with new rows
     references: tuple[FileReference, ...]
+    # where the change depends on which rows there are: rows that others added there since break its rules
     watched: tuple[Region, ...]
     counts: EditCounts
     in_log: ClassVar[str] = "ChangeRows"
@@ -275,18 +249,11 @@ class EditRows(Transaction):
 
 @dataclass(frozen=True, slots=True)
 class SplitPartitions(Transaction):
-    """Splits leaves, and moves their references to the new leaves; no data file is written or deleted.
+    """Splits leaves, and moves their references to the new leaves; no data file is written or deleted."""
 
-    Parameters
-    ----------
-    splits
-        In order; a split may be of a child that an earlier one created.
-    references
-        For each file of the leaves, one for every new leaf that contains some of its rows. A file whose rows are all in
-        one new leaf keeps its `only_this_partition`; readers of the others filter.
-    """
-
-    splits: tuple[PartitionSplit, ...]
+    splits: tuple[PartitionSplit, ...]  # in order; a split may be of a child that an earlier one created
+    # for each file of the leaves, one for every new leaf that contains some of its rows. A file whose rows are all in
+    # one new leaf keeps its `only_this_partition`; readers of the others filter.
     references: tuple[FileReference, ...]
     operation: ClassVar[str] = "split"
     in_log: ClassVar[str] = "SplitPartitions"
@@ -339,24 +306,12 @@ class SplitPartitions(Transaction):
 
 @dataclass(frozen=True, slots=True)
 class Rollback(Transaction):
-    """Restores the contents of an older version in a new snapshot; history is preserved.
+    """Restores the contents of an older version in a new snapshot; history is preserved."""
 
-    Parameters
-    ----------
-    number
-        The snapshot id of the older version.
-    removed
-        The references that are active now and were not then: partition and file.
-    references
-        The references that were active then and are not now.
-    tree
-        The partitions then; None when they are the same now.
-    """
-
-    number: int
-    removed: tuple[tuple[str, str], ...]
-    references: tuple[FileReference, ...]
-    tree: PartitionTree | None = None
+    number: int  # the snapshot id of the older version
+    removed: tuple[tuple[str, str], ...]  # the references that are active now and were not then: partition and file
+    references: tuple[FileReference, ...]  # the references that were active then and are not now
+    tree: PartitionTree | None = None  # the partitions then; None when they are the same now
     operation: ClassVar[str] = "rollback"
     in_log: ClassVar[str] = "Rollback"
 
@@ -415,14 +370,9 @@ class SetProcessing(Transaction):
     """Changes how rows are processed from this snapshot on; older snapshots keep their processing.
 
     The properties were checked against the schema before.
-
-    Parameters
-    ----------
-    processing
-        As in `TableState.processing`.
     """
 
-    processing: str
+    processing: str  # as in `TableState.processing`
     operation: ClassVar[str] = "properties"
     in_log: ClassVar[str] = "SetProcessing"
 
@@ -487,18 +437,10 @@ def _leaf_above(tree: PartitionTree, partition_id: str, leaves: Collection[str])
 
 @dataclass(frozen=True, slots=True)
 class SetSchema(Transaction):
-    """Changes the schema; files and partitions stay. `sleeper_nb.model.evolution` says why old files still fit.
+    """Changes the schema; files and partitions stay. `sleeper_nb.model.evolution` says why old files still fit."""
 
-    Parameters
-    ----------
-    schema_id
-        Greater than the id of any earlier schema of the table.
-    schema
-        As returned by `evolved`.
-    """
-
-    schema_id: int
-    schema: Schema
+    schema_id: int  # greater than the id of any earlier schema of the table
+    schema: Schema  # as returned by `evolved`
     operation: ClassVar[str] = "alter"
     in_log: ClassVar[str] = "SetSchema"
 
@@ -526,17 +468,10 @@ class SetSchema(Transaction):
 
 @dataclass(frozen=True, slots=True)
 class ClearTable(Transaction):
-    """Empties the table in one snapshot, perhaps with new partitions and a new schema: Sleeper's reinitialising.
+    """Empties the table in one snapshot, perhaps with new partitions and a new schema: Sleeper's reinitialising."""
 
-    Parameters
-    ----------
-    tree
-        The new partitions; None to keep them, which requires the same row keys.
-    schema_id, schema
-        The new schema and its new id; None to keep the schema.
-    """
-
-    tree: PartitionTree | None = None
+    tree: PartitionTree | None = None  # the new partitions; None to keep them, which requires the same row keys
+    # schema_id, schema: the new schema and its new id; None to keep the schema
     schema_id: int | None = None
     schema: Schema | None = None
     operation: ClassVar[str] = "reinitialise"
@@ -576,25 +511,14 @@ class ClearTable(Transaction):
 
 @dataclass(frozen=True, slots=True)
 class ReplaceTable(Transaction):
-    """Gives a table a new schema, new partitions and new rows in one snapshot; older snapshots keep theirs.
+    """Gives a table a new schema, new partitions and new rows in one snapshot; older snapshots keep theirs."""
 
-    Parameters
-    ----------
-    schema_id, schema
-        The new schema, and its id: greater than the id of any earlier schema of the table.
-    tree
-        The new partitions.
-    references
-        The new files; no file of the table stays.
-    processing
-        How rows are processed from then on, as in `TableState`.
-    """
-
+    # schema_id, schema: the new schema, and its id: greater than the id of any earlier schema of the table
     schema_id: int
     schema: Schema
-    tree: PartitionTree
-    references: tuple[FileReference, ...] = ()
-    processing: str | None = None
+    tree: PartitionTree  # the new partitions
+    references: tuple[FileReference, ...] = ()  # the new files; no file of the table stays
+    processing: str | None = None  # how rows are processed from then on, as in `TableState`
     operation: ClassVar[str] = "replace"
     in_log: ClassVar[str] = "ReplaceTable"
 

@@ -33,21 +33,14 @@ SAVED_LOG_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Where the metadata of a version is, below the table's folder.
+    """Where the metadata of a version is, below the table's folder."""
 
-    Parameters
-    ----------
-    files_path, partitions_path
-        Parquet files with all file references and all partitions.
-    log
-        The transactions from the files to the version; None when the files are the version's own.
-    files_checksum, partitions_checksum
-        Checksums of the two files; None where none was recorded.
-    """
-
+    # files_path, partitions_path: Parquet files with all file references and all partitions
     files_path: str
     partitions_path: str
+    # the transactions from the files to the version; None when the files are the version's own
     log: SavedLog | None = None
+    # files_checksum, partitions_checksum: checksums of the two files; None where none was recorded
     files_checksum: str | None = None
     partitions_checksum: str | None = None
 

@@ -57,18 +57,10 @@ LOST, ANSWERED = 10, 1
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What an error of a request means.
+    """What an error of a request means."""
 
-    Parameters
-    ----------
-    tries
-        How often the request may be sent in all; 1 when the same request cannot succeed later.
-    lost
-        Whether the answer was lost, so that it is unknown whether the request was processed.
-    """
-
-    tries: int
-    lost: bool
+    tries: int  # how often the request may be sent in all; 1 when the same request cannot succeed later
+    lost: bool  # whether the answer was lost, so that it is unknown whether the request was processed
     why: str
 
 

@@ -39,34 +39,22 @@ _PROPERTIES = (
 
 @dataclass(frozen=True, slots=True)
 class DataFileSettings:
-    """How data files are written, from a table's properties; with the same defaults.
+    """How data files are written, from a table's properties; with the same defaults."""
 
-    Parameters
-    ----------
-    row_group_rows
-        Rows per row group; the first keys of the row groups are an equi-depth sample of the file's keys.
-    page_bytes
-        The size of a page before compression. A column whose first row group has more different values gets no
-        dictionary; one that outgrows the page later is not used for the rest of its row group.
-    compression
-        ``zstd``, ``snappy``, ``gzip``, ``lz4``, ``none`` or ``uncompressed``.
-    page_version
-        The version of the data pages, 1 or 2.
-    row_key_dictionaries, sort_key_dictionaries, value_dictionaries
-        Whether these columns are written with dictionaries. Sleeper's defaults are false for all. Ours are true for
-        sort keys and values: on real data the files are smaller and aggregations over them take less than half.
-    statistics
-        The columns whose statistics the references to the files keep.
-    """
-
+    # rows per row group; the first keys of the row groups are an equi-depth sample of the file's keys
     row_group_rows: int = 100_000
+    # the size of a page before compression. A column whose first row group has more different values gets no
+    # dictionary; one that outgrows the page later is not used for the rest of its row group.
     page_bytes: int = 131_072
-    compression: str = "zstd"
-    page_version: int = 2
+    compression: str = "zstd"  # ``zstd``, ``snappy``, ``gzip``, ``lz4``, ``none`` or ``uncompressed``
+    page_version: int = 2  # the version of the data pages, 1 or 2
+    # row_key_dictionaries, sort_key_dictionaries, value_dictionaries: whether these columns are written with
+    # dictionaries. Sleeper's defaults are false for all. Ours are true for sort keys and values: on real data the
+    # files are smaller and aggregations over them take less than half.
     row_key_dictionaries: bool = False
     sort_key_dictionaries: bool = True
     value_dictionaries: bool = True
-    statistics: StatisticsColumns = AUTO_COLUMNS
+    statistics: StatisticsColumns = AUTO_COLUMNS  # the columns whose statistics the references to the files keep
 
     @classmethod
     def of(cls, properties: TableProperties) -> Self:

@@ -33,22 +33,14 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class S3Access:
-    """What another program needs to open a bucket's objects; temporary keys expire, so it is not kept.
-
-    Parameters
-    ----------
-    endpoint_url
-        The server; None for Amazon's own.
-    session_token
-        The token of temporary keys; None for permanent ones.
-    """
+    """What another program needs to open a bucket's objects; temporary keys expire, so it is not kept."""
 
     bucket: str
     region: str
-    endpoint_url: str | None
+    endpoint_url: str | None  # the server; None for Amazon's own
     access_key: str
     secret_key: str = field(repr=False)
-    session_token: str | None = field(repr=False)
+    session_token: str | None = field(repr=False)  # the token of temporary keys; None for permanent ones
 
 
 class Place(Protocol):
@@ -159,17 +151,10 @@ def lies_within(address: str, root: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """The folders and ``s3://`` addresses in which a table may read files that are not in its own folder.
+    """The folders and ``s3://`` addresses in which a table may read files that are not in its own folder."""
 
-    Parameters
-    ----------
-    folders
-        Absolute; links are followed, so a file must be named by its real path.
-    instance
-        The folder of the table's instance: clean-ups may delete what is in it; "" when it is not known.
-    """
-
-    folders: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()  # absolute; links are followed, so a file must be named by its real path
+    # the folder of the table's instance: clean-ups may delete what is in it; "" when it is not known
     instance: str = ""
 
     @classmethod

@@ -60,22 +60,15 @@ CHANGES: Final = "streaming.changes"
 
 @dataclass(frozen=True, slots=True)
 class StreamRules:
-    """What a stream does at snapshots that did more than append rows; by default it stops there.
+    """What a stream does at snapshots that did more than append rows; by default it stops there."""
 
-    Parameters
-    ----------
-    skip_rollbacks
-        Whether it skips rollbacks: the rows that a rollback removed were appended all the same, and the rows that it
-        restored were appended before.
-    skip_changes
-        Whether it skips snapshots that deleted, updated or merged rows; rows that these inserted are not given.
-    changes
-        Whether it gives all rows that such snapshots removed and added, with their kind; those of rollbacks too, where
-        it does not skip them.
-    """
-
+    # whether it skips rollbacks: the rows that a rollback removed were appended all the same, and the rows that it
+    # restored were appended before
     skip_rollbacks: bool = False
+    # whether it skips snapshots that deleted, updated or merged rows; rows that these inserted are not given
     skip_changes: bool = False
+    # whether it gives all rows that such snapshots removed and added, with their kind; those of rollbacks too, where
+    # it does not skip them
     changes: bool = False
 
     def gives_changes(self, snapshot: Snapshot) -> bool:
@@ -121,20 +114,13 @@ ONLY_APPENDS: Final = StreamRules()
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """The rows that one commit added.
-
-    Parameters
-    ----------
-    leaves
-        The leaves that received rows, each with its new files; a file that feeds several leaves is in each of them,
-        restricted to its region.
-    kept_by
-        A snapshot in which all of these files are active: while it is retained, garbage collection does not delete
-        them.
-    """
+    """The rows that one commit added."""
 
     snapshot_id: int
+    # the leaves that received rows, each with its new files; a file that feeds several leaves is in each of them,
+    # restricted to its region
     leaves: tuple[PlannedLeaf, ...]
+    # a snapshot in which all of these files are active: while it is retained, garbage collection does not delete them
     kept_by: int
 
     @property

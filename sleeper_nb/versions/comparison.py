@@ -31,18 +31,10 @@ class DifferingRegion:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRows:
-    """Which rows are compared: by default all.
+    """Which rows are compared: by default all."""
 
-    Parameters
-    ----------
-    regions
-        Only rows in these regions, which must not overlap; all when None.
-    reached
-        Regions outside of which no row meets `where`; the whole table when None.
-    """
-
-    regions: Sequence[Region] | None = None
-    reached: Regions | None = None
+    regions: Sequence[Region] | None = None  # only rows in these regions, which must not overlap; all when None
+    reached: Regions | None = None  # regions outside of which no row meets `where`; the whole table when None
     where: Condition | None = None
 
     @classmethod
@@ -67,30 +59,18 @@ ALL_ROWS = ComparedRows()
 
 @dataclass(frozen=True, slots=True)
 class VersionComparison:
-    """What must be read to find the rows that two versions do not share.
+    """What must be read to find the rows that two versions do not share."""
 
-    Parameters
-    ----------
-    before, after
-        The schemas of the two versions, with which their rows are read and processed.
-    processing_before, processing_after
-        How their rows are processed before they are compared: as queries do now.
-    regions
-        In the order of the leaves of `after`.
-    files_of
-        How many data files the two versions have together.
-    where
-        The condition of the rows that are compared; None for all in the regions.
-    """
-
+    # before, after: the schemas of the two versions, with which their rows are read and processed
     before: Schema
     after: Schema
     newer: Schema
+    # processing_before, processing_after: how their rows are processed before they are compared: as queries do now
     processing_before: DataProcessing
     processing_after: DataProcessing
-    regions: tuple[DifferingRegion, ...]
-    files_of: int
-    where: Condition | None = None
+    regions: tuple[DifferingRegion, ...]  # in the order of the leaves of `after`
+    files_of: int  # how many data files the two versions have together
+    where: Condition | None = None  # the condition of the rows that are compared; None for all in the regions
 
     @property
     def files(self) -> int:

@@ -156,18 +156,13 @@ class Leases:
 
 @dataclass(frozen=True, slots=True)
 class ReadGuard:
-    """Protects the files of one version while one reader reads it.
-
-    Parameters
-    ----------
-    is_old
-        Whether the version was named. The current version needs less protection: files that a commit replaces stay for
-        the garbage collection's delay anyway.
-    """
+    """Protects the files of one version while one reader reads it."""
 
     leases: Leases
     table_id: str
     snapshot_id: int
+    # whether the version was named. The current version needs less protection: files that a commit replaces stay for
+    # the garbage collection's delay anyway.
     is_old: bool
     bytes: int
     table: str = ""

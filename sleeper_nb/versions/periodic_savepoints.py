@@ -27,21 +27,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SavepointSchedule:
-    """When periodic savepoints are created and deleted.
+    """When periodic savepoints are created and deleted."""
 
-    Parameters
-    ----------
-    interval
-        The age of the last periodic savepoint at which another is due (``savepoint.create-interval``); None for never.
-    num_retained_max
-        The most periodic savepoints that are kept (``savepoint.num-retained.max``).
-    time_retained
-        How long one is kept at least (``savepoint.time-retained``): it is deleted when it, and the version that the
-        next one saves, are older. None keeps it for ever.
-    """
-
+    # the age of the last periodic savepoint at which another is due (``savepoint.create-interval``); None for never
     interval: timedelta | None = None
-    num_retained_max: int = 2**31 - 1
+    num_retained_max: int = 2**31 - 1  # the most periodic savepoints that are kept (``savepoint.num-retained.max``)
+    # how long one is kept at least (``savepoint.time-retained``): it is deleted when it, and the version that the next
+    # one saves, are older. None keeps it for ever.
     time_retained: timedelta | None = None
 
     @classmethod
@@ -97,19 +89,12 @@ class RetiredSavepoints(Report):
 
 @dataclass(frozen=True, slots=True)
 class SavedAfter:
-    """What became of the savepoint that was due after a load or a change of rows.
+    """What became of the savepoint that was due after a load or a change of rows."""
 
-    Parameters
-    ----------
-    savepoint
-        The savepoint; None when none was due, or it could not be created. The rows are in the table all the same, and
-        the next load or maintenance tries again.
-    note
-        The outcome, in one sentence; "" when none was due.
-    """
-
+    # the savepoint; None when none was due, or it could not be created. The rows are in the table all the same, and
+    # the next load or maintenance tries again.
     savepoint: Savepoint | None = None
-    note: str = ""
+    note: str = ""  # the outcome, in one sentence; "" when none was due
 
 
 def is_due(savepoints: Sequence[Savepoint], head: Snapshot, interval: timedelta | None, now: datetime) -> bool:

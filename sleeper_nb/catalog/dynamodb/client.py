@@ -161,18 +161,10 @@ def in_chunks(values: Iterable[_T], most: int) -> Iterator[list[_T]]:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A transaction that changed nothing, because a condition failed.
+    """A transaction that changed nothing, because a condition failed."""
 
-    Parameters
-    ----------
-    parts
-        For each part of the transaction, in order: whether its condition failed.
-    items
-        The existing item of each failed condition; None where there is none.
-    """
-
-    parts: tuple[bool, ...]
-    items: tuple[Item | None, ...]
+    parts: tuple[bool, ...]  # for each part of the transaction, in order: whether its condition failed
+    items: tuple[Item | None, ...]  # the existing item of each failed condition; None where there is none
 
 
 class DynamoDB:

@@ -63,26 +63,15 @@ CHANGES_TREE = frozenset({SplitPartitions.operation, Rollback.operation, ClearTa
 
 @dataclass(frozen=True, slots=True)
 class ItemWrites:
-    """What a commit writes to the three tables and deletes from them.
+    """What a commit writes to the three tables and deletes from them."""
 
-    Parameters
-    ----------
-    active, ready, partitions
-        New items of each table.
-    leaving
-        Keys of references that are no longer active; they are among `ready`.
-    forgotten
-        Keys of references that are no longer ready for garbage collection.
-    can_be_staged
-        Whether the change may be larger than one transaction.
-    """
-
+    # active, ready, partitions: new items of each table
     active: Items = field(default_factory=dict)
     ready: Items = field(default_factory=dict)
     partitions: Items = field(default_factory=dict)
-    leaving: Sequence[str] = ()
-    forgotten: Sequence[str] = ()
-    can_be_staged: bool = True
+    leaving: Sequence[str] = ()  # keys of references that are no longer active; they are among `ready`
+    forgotten: Sequence[str] = ()  # keys of references that are no longer ready for garbage collection
+    can_be_staged: bool = True  # whether the change may be larger than one transaction
 
     def parts(self, tables: Tables) -> Iterator[Item]:
         """Yield the change as parts of one transaction.
