@@ -36,14 +36,7 @@ def notebook_progress(shell: InteractiveShell, wanted: Callable[[], str]) -> Lin
     """Return progress as one line of the cell's output, which front ends replace when it begins with a return.
 
     A widget would be lost when the notebook is saved, and ``clear_output`` would take the user's own output with it.
-
-    Parameters
-    ----------
-    shell
-        Where the cell runs.
-    wanted
-        Gives the setting: ``auto`` shows it in notebooks and terminals, ``text`` always, ``off`` never. The variable
-        ``SLEEPER_PROGRESS`` goes before it.
+    The variable ``SLEEPER_PROGRESS`` goes before the setting that `wanted` gives: ``auto``, ``text`` or ``off``.
     """
 
     def is_shown() -> bool:

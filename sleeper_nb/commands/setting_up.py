@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sleeper_nb.commands.command import AWS, command, flag, given_aws, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.home import find_home
-from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, StorageError
+from sleeper_nb.errors import AlreadyExists, StorageError
 from sleeper_nb.report import Answer, Grid, Report
 
 if TYPE_CHECKING:
@@ -21,13 +21,7 @@ if TYPE_CHECKING:
 STARTUP_FILE = "50-sleeper-autoload.py"
 STARTUP_LINES = """\
 # %sleeper without %load_ext: "sleeper autoload on" wrote this file, and "sleeper autoload off" deletes it.
-try:
-    from magics.first_use import load_at_first_use
-except ImportError:  # sleeper-nb is not installed for this kernel
-    pass
-else:
-    load_at_first_use(get_ipython())
-    del load_at_first_use
+get_ipython().magics_manager.register_lazy("sleeper", "sleeper_nb")
 """
 
 
@@ -40,12 +34,10 @@ class Autoload(Report):
     note: str
 
     def grid(self) -> Grid:
-        """Return the state and the file."""
         rows = (("autoload", "on" if self.is_on else "off"), ("file", str(self.file)))
         return Grid(("", ""), rows, footer=self.note)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the state and the file."""
         return {"autoload": self.is_on, "file": str(self.file)}
 
 
@@ -126,16 +118,6 @@ def completion(_context: Context, arguments: Namespace) -> Answer:
     return Answer(Grid((), (), footer=SCRIPTS[arguments.shell].removesuffix("\n")))
 
 
-def _check_no_table(context: Context, uri: str | None) -> None:
-    """Raise `InvalidInput` for the name of a table of the open instance, where a warehouse is expected."""
-    session = context.session
-    if uri is None or session is None or session.closed or Path(uri).expanduser().exists():
-        return
-    if uri in session:
-        hint = ("for the open warehouse: ", Action("doctor"), "; for the table: ", Action(f"check {uri}"))
-        raise InvalidInput(f"{uri} is a table, and doctor takes a warehouse", hint=hint)
-
-
 @command(
     "doctor",
     "check Java, Spark, packages, clocks and AWS; each check with its fix",
@@ -155,7 +137,6 @@ def look_at_all(context: Context, arguments: Namespace) -> DoctorReport:
 
     aws = given_aws(arguments)
     uri = arguments.uri or vars(arguments).get("warehouse")  # an option of every command on the console
-    _check_no_table(context, uri)
     session = context.opened() if context.is_open and uri is None and not aws else None
     if session is not None and arguments.instance in {None, session.instance}:
         report: DoctorReport = session.doctor(cluster=arguments.cluster)

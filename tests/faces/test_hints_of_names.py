@@ -37,9 +37,3 @@ def test_a_column_of_a_query_in_a_merge_is_not_said_to_be_meant_by_itself(refuse
     query = "(SELECT 'rome' AS city)"
     merge = f"sql MERGE INTO trips t USING {query} s ON t.city = s.city WHEN MATCHED THEN UPDATE SET fare = s.fare"
     assert "did you mean 'fare'" not in refused(merge)[1]
-
-
-def test_the_doctor_takes_a_warehouse(refused):
-    message, hint = refused("doctor trips")
-    assert message == "trips is a table, and doctor takes a warehouse"
-    assert hint == "for the open warehouse: %sleeper doctor; for the table: %sleeper check trips"
