@@ -157,7 +157,9 @@ def page() -> str:
     """Return the content of the page."""
     rule = ["## Deleting", *_rule()]
     casts = ["## Casts", *_casts()]
-    return "\n".join([_HEAD, *_words(), *rule, *_commands(), *casts, _sql(), "## Properties", *_properties()])
+    return "\n".join(
+        [_HEAD, *_words(), *_scripts(), *rule, *_commands(), *casts, _sql(), "## Properties", *_properties()]
+    )
 
 
 def _sql() -> str:
@@ -201,12 +203,20 @@ def _words() -> Iterator[str]:
     yield "## One word in commands, Python and SQL\n"
     cells = []
     for command in COMMANDS.commands:
+        if command.alias:
+            continue
         procedure = procedures.get(command.name.replace("-", "_"))
         called = f"`{procedure.signature}`" if procedure else ""
         word = python_word(command)
         if word:
             cells.append((f"`{command.name}`", f"`{word}`", called))
     yield from _table(("command", "Python", "SQL"), iter(cells))
+
+
+def _scripts() -> Iterator[str]:
+    yield "Sleeper's scripts are other names of these commands, which work in the instance that is their first word:\n"
+    scripts = (each for each in COMMANDS.commands if each.alias)
+    yield from _table(("script", "command"), ((f"`{each.usage}`", f"`{each.alias}`") for each in scripts))
 
 
 def _commands() -> Iterator[str]:

@@ -17,6 +17,7 @@ from sleeper_nb.commands import (
     read,
     setting_up,
     settings,
+    sleeper_scripts,
     start,
     tables,
     time_travel,
@@ -41,6 +42,7 @@ COMMANDS = CommandTable(
         _group("Maintenance", maintenance),
         _group("Inspect", inspect_table),
         _group("Settings", settings),
-        _group("Instances and Sleeper's scripts", instance_admin),
+        _group("Instances", instance_admin),
+        CommandGroup("Sleeper's scripts", (sleeper_scripts.templates, *sleeper_scripts.SCRIPTS)),
     )
 )

@@ -48,17 +48,13 @@ NOTHING = Candidates()
 class KnownNames(Protocol):
     """The names that exist; those of a thing that is not found are none, or an error."""
 
-    def tables(self) -> Sequence[str]:
-        """Return the tables."""
+    def tables(self) -> Sequence[str]: ...
 
-    def columns(self, table: str) -> Sequence[str]:
-        """Return the columns of a table, as it is now."""
+    def columns(self, table: str) -> Sequence[str]: ...
 
-    def row_keys(self, table: str) -> Sequence[str]:
-        """Return the row keys among them."""
+    def row_keys(self, table: str) -> Sequence[str]: ...
 
-    def savepoints(self, table: str) -> Sequence[str]:
-        """Return the names of a table's savepoints."""
+    def savepoints(self, table: str) -> Sequence[str]: ...
 
     def versions(self, table: str) -> Sequence[str]:
         """Return what can follow the @ of a table: savepoints and snapshots."""
@@ -69,11 +65,9 @@ class KnownNames(Protocol):
     def data_columns(self, source: str) -> Sequence[str]:
         """Return the columns of ``$name`` or a file."""
 
-    def instances(self) -> Sequence[str]:
-        """Return the instances of the warehouse."""
+    def instances(self) -> Sequence[str]: ...
 
-    def of_instance(self, instance: str) -> KnownNames:
-        """Return the names of another instance."""
+    def of_instance(self, instance: str) -> KnownNames: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from __future__ import annotations
 import re
 import shlex
 from argparse import Namespace
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sleeper_nb.commands.context import Context
@@ -108,12 +108,10 @@ class Argument:
 
     @property
     def is_option(self) -> bool:
-        """Whether it starts with a dash."""
         return self.names[0].startswith("-")
 
     @property
     def takes_value(self) -> bool:
-        """Whether the next word is its value."""
         return self.is_option and not self.is_flag
 
     @property
@@ -139,50 +137,24 @@ class Argument:
         return f"[{shown}]" if self.optional else shown
 
 
-def positional(
-    name: str,
-    text: str,
-    kind: ArgumentKind = "text",
-    *,
-    metavar: str = "",
-    many: bool = False,
-    optional: bool = False,
-    default: str | None = None,
-    unless: str = "",
-    choices: tuple[str, ...] = (),
-) -> Argument:
-    """Return a positional argument; `default` is for one that can be left out."""
-    return Argument((name,), text, kind, metavar, choices, default, many=many, optional=optional, unless=unless)
+def positional(name: str, text: str, kind: ArgumentKind = "text", **settings: Any) -> Argument:
+    """Return a positional argument; `settings` are other fields of `Argument`."""
+    return Argument((name,), text, kind, **settings)
 
 
-def option(
-    *names: str,
-    text: str,
-    metavar: str = "",
-    kind: ArgumentKind = "text",
-    choices: tuple[str, ...] = (),
-    default: str | int | None = None,
-    many: bool = False,
-    answer: str = "",
-    only_with: str = "",
-    bare: str | None = None,
-) -> Argument:
-    """Return an option with a value; the last name is the long one. With `many` it can be given more than once."""
-    return Argument(
-        names, text, kind, metavar, choices, default,
-        many=many, optional=True, answer=answer, only_with=only_with, bare=bare,
-    )  # fmt: skip
+def option(*names: str, text: str, **settings: Any) -> Argument:
+    """Return an option with a value; the last name is the long one. `settings` are other fields of `Argument`."""
+    return Argument(names, text, **settings, optional=True)
 
 
-def flag(name: str, text: str, *, answer: str = "") -> Argument:
-    return Argument((name,), text, is_flag=True, optional=True, answer=answer)
+def flag(name: str, text: str, **settings: Any) -> Argument:
+    return Argument((name,), text, **settings, is_flag=True, optional=True)
 
 
 TABLE = positional("table", "the table", "table", metavar="T")
 VERSION = positional("table", "the table, with @ and a version if you like: 12 or v12, a savepoint's name, a time",
                      "version", metavar="T[@REF]")  # fmt: skip
 SCHEMA = option("--schema", text="the columns that the version had, or the current ones", choices=("own", "current"))
-INSTANCE = positional("instance_id", "an instance of the open warehouse", "instance", metavar="INSTANCE-ID")
 OUTPUT = option("-o", "--output", text="the variable that keeps the value", metavar="VAR")
 """Of every command of a notebook; the console has no variables."""
 CONFIRMED = flag("--force", "delete it; without it, a notebook shows the plan and a console asks")
@@ -214,35 +186,6 @@ def given_aws(arguments: Namespace) -> dict[str, Any]:
     """Return the region, endpoint_url and profile that are given."""
     given = {name: getattr(arguments, name) for name in ("region", "endpoint_url", "profile")}
     return {name: value for name, value in given.items() if value is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class TypedLine:
-    """The words after a command, for hints that repeat them.
-
-    Parameters
-    ----------
-    words
-        The words, without quotes.
-    written
-        Each as it was typed; a console has removed the quotes.
-    prefix
-        What is typed before the command.
-    """
-
-    words: tuple[str, ...]
-    written: tuple[str, ...]
-    prefix: str
-
-    def joined(self, start: int, end: int | None = None) -> str:
-        """Return some of the words as one text, with quotes as they were typed inside it, but none around it."""
-        part = slice(start, end)
-        return self.words[start] if len(self.words[part]) == 1 else " ".join(self.written[part])
-
-    def one_by_one(self, start: int, end: int | None = None) -> str:
-        """Return some of the words so that they are the same words again when they are typed."""
-        part = slice(start, end)
-        return " ".join(self.written[part]) if self.prefix.startswith("%") else shlex.join(self.words[part])
 
 
 def in_quotes(text: str) -> str:
@@ -280,7 +223,9 @@ class Command:
     check
         Raises `InvalidInput` for arguments that make no sense, before a warehouse is opened.
     instead
-        Returns a hint about words that it cannot use, when these say what the user meant; None otherwise.
+        What to write in place of options that it does not have, by name; and by "" in place of other words.
+    alias
+        The command that it is another name of.
     """
 
     name: str
@@ -295,11 +240,11 @@ class Command:
     free: str = ""
     on_console: tuple[str, ...] = ()
     check: Callable[[Namespace], None] | None = None
-    instead: Callable[[TypedLine], Hint | None] | None = None
+    instead: Mapping[str, Hint] = field(default_factory=dict)
+    alias: str = ""
 
     @property
     def interrupted(self) -> str:
-        """The message after an interrupt."""
         return "Interrupted. Nothing was changed." if self.reads_only else KEPT
 
     @property
@@ -340,39 +285,10 @@ class Command:
 
 
 def command(
-    name: str,
-    summary: str,
-    *arguments: Argument,
-    examples: tuple[str, ...],
-    words: tuple[str, ...] = (),
-    body: bool = False,
-    reads_only: bool = False,
-    warehouse: Warehouse = "open",
-    free: str = "",
-    on_console: tuple[str, ...] = (),
-    check: Callable[[Namespace], None] | None = None,
-    instead: Callable[[TypedLine], Hint | None] | None = None,
+    name: str, summary: str, *arguments: Argument, **settings: Any
 ) -> Callable[[Callable[[Context, Namespace], Any]], Command]:
-    """Return a decorator that makes a `Command` of the function that runs it; the parameters are those of `Command`."""
-
-    def of_function(run: Callable[[Context, Namespace], Any]) -> Command:
-        return Command(
-            name,
-            summary,
-            arguments,
-            run,
-            examples,
-            words,
-            body,
-            reads_only,
-            warehouse,
-            free,
-            on_console,
-            check,
-            instead,
-        )
-
-    return of_function
+    """Return a decorator that makes a `Command` of the function that runs it; `settings` are its other fields."""
+    return lambda run: Command(name, summary, arguments, run, **settings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,15 +40,12 @@ class SignalledStop:
         self._event, self.signal = threading.Event(), 0
 
     def is_set(self) -> bool:
-        """Return whether a signal came."""
         return self._event.is_set()
 
     def wait(self, timeout: float) -> bool:
-        """Wait for a signal; return whether one came."""
         return self._event.wait(timeout)
 
     def take(self, number: int, _: FrameType | None = None) -> None:
-        """Take a signal."""
         if self.is_set():
             raise KeyboardInterrupt
         self.signal = number
@@ -101,8 +98,6 @@ def time_between(arguments: Namespace) -> timedelta | None:
         what = "--dry-run" if arguments.dry_run else f"table {arguments.table!r}"
         raise InvalidInput(f"a service maintains all tables, and takes no {what}",
                            hint="leave it out, or leave out --every and --once")  # fmt: skip
-    if arguments.every is not None and arguments.once:
-        raise InvalidInput("maintain takes --every or --once, not both", hint="leave one of them out")
     if arguments.every is None:
         return None
     try:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import keyword
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from sleeper_nb.commands.home import DEFAULT, Home, find_home, is_warehouse
+from sleeper_nb.commands.home import find_home
 from sleeper_nb.errors import Action, InvalidInput, NoneYet, NotFound, SleeperError
 from sleeper_nb.model.snapshots import VersionReference, parse_reference
 from sleeper_nb.progress import Progress, Silent
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
     from sleeper_nb.table_at import TableAt
 
 R = TypeVar("R", bound=Report)
-_MOST_NAMED = 3
-"""How many warehouses a hint names."""
 
 
 @dataclass(slots=True)
@@ -81,41 +77,21 @@ class Context:
 
     @property
     def prefix(self) -> str:
-        """What is typed before a command."""
         return "%sleeper" if self.face == "notebook" else "sleeper"
 
     @property
     def is_open(self) -> bool:
-        """Whether there is an open session."""
         return self.session is not None and not self.session.closed
 
     def opened(self) -> Session:
-        """Return the open session.
-
-        Raises
-        ------
-        InvalidInput
-            When there is none, or it was closed.
-        """
+        """Return the open session; `InvalidInput` when there is none, or it was closed."""
         if self.session is None:
-            raise InvalidInput("no warehouse is open", hint=" or ".join(self._lines_that_open()))
+            address = find_home("default", None, os.environ, Path.cwd()).warehouse
+            raise InvalidInput("no warehouse is open", hint=Action.opening(address, "default"))
         if self.session.closed:
-            where = f"{self.prefix} use {shlex.quote(self.session.warehouse.location)}"
-            instance = "" if self.session.instance == "default" else f" --instance {self.session.instance}"
-            raise InvalidInput("the warehouse was closed", hint=f"open it again: {where}{instance}")
+            again = Action.opening(self.session.warehouse.location, self.session.instance)
+            raise InvalidInput("the warehouse was closed", hint=("open it again: ", again))
         return self.session
-
-    def _lines_that_open(self) -> list[str]:
-        """Return the lines that open the warehouse of the settings, or those in this folder: kernels forget them."""
-        folder = Path.cwd()
-        names: tuple[str, ...] = ()
-        home = find_home("default", None, os.environ, folder)
-        if home.is_named or home != Home(DEFAULT) or is_warehouse(Path(DEFAULT)):
-            return [f"{self.prefix} use {shlex.quote(home.warehouse)}"]
-        with contextlib.suppress(OSError):  # of a folder that cannot be listed
-            found = (f"./{each.name}" for each in sorted(folder.iterdir()) if each.is_dir() and is_warehouse(each))
-            names = tuple(islice(found, _MOST_NAMED))
-        return [f"{self.prefix} use {shlex.quote(each)}" for each in names or (DEFAULT,)]
 
     def say_where(self, error: SleeperError) -> None:
         """Name what is open in the hint of an error that says there is no table yet: another may be meant."""
@@ -124,17 +100,10 @@ class Context:
             error.hint = NoneYet("table", f" in instance {session.instance} of {session.warehouse.location}")
 
     def warehouse(self) -> Warehouse:
-        """Return the warehouse that instances are in."""
         return self.opened().warehouse if self.place is None else self.place
 
     def instance(self, instance_id: str) -> Session:
-        """Return the session of an instance of the open warehouse; it stays open for the next command.
-
-        Raises
-        ------
-        NotFound
-            When there is no instance of that name; none is created.
-        """
+        """Return the session of an instance of the open warehouse, which stays open; `NotFound` when there is none."""
         session = self.opened()
         if session.instance == instance_id:
             return session
@@ -155,13 +124,7 @@ class Context:
         return self.opened().table(name)
 
     def table_and_version(self, text: str, given: str | None) -> tuple[Table, VersionReference | None]:
-        """Return a table, and the version after ``@`` or in a separate argument; None when there is neither.
-
-        Raises
-        ------
-        InvalidInput
-            When there are both.
-        """
+        """Return a table, and the version after ``@`` or in a separate argument; `InvalidInput` when there are both."""
         name, reference = split_reference(text)
         if reference is not None and given is not None:
             raise InvalidInput(f"{text} names a version, and {given!r} is another", hint="leave out one of them")
@@ -222,6 +185,23 @@ def split_names(columns: str | None) -> list[str] | None:
     return None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
 
 
+def pairs(texts: Iterable[str], example: str) -> dict[str, str]:
+    """Return the values of texts such as ``NAME=VALUE`` by name; a name may be in quotes.
+
+    `InvalidInput` for one without a value, with how to write it, and for a name that is given twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name = name.strip().strip('"`')
+        if not (name and equals):
+            raise InvalidInput(f"cannot read {text!r}", hint=f"write {example}")
+        if name in found:
+            raise InvalidInput(f"{name!r} is given twice", hint="give it once")
+        found[name] = value.strip()
+    return found
+
+
 def typed_line(words: Iterable[str]) -> str:
     """Return words as a line that is read as these words again, in a notebook and in a shell."""
     return " ".join(map(_quoted, words))
@@ -235,13 +215,7 @@ def _quoted(word: str) -> str:
 
 
 def split_reference(text: str) -> tuple[str, VersionReference | None]:
-    """Read ``T`` or ``T@REF``.
-
-    Raises
-    ------
-    InvalidInput
-        When no version follows ``@``.
-    """
+    """Read ``T`` or ``T@REF``; `InvalidInput` when no version follows ``@``."""
     name, at, reference = text.partition("@")
     if at and not reference:
         raise InvalidInput(f"no version follows @ in {text!r}", hint=f"write {name}@12 or {name}@<savepoint>")

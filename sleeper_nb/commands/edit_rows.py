@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from argparse import Namespace
 from dataclasses import replace
 from functools import partial
@@ -14,16 +13,14 @@ from sleeper_nb.commands.command import (
     MESSAGE,
     REGION,
     TABLE,
-    TypedLine,
     command,
     flag,
-    in_quotes,
     option,
     positional,
 )
-from sleeper_nb.commands.confirm import change_confirmed, line_again, shown_change
-from sleeper_nb.commands.context import Context, split_names
-from sleeper_nb.commands.load import MATCHING_OPTIONS, READ, SOURCE_TEXT, load_options, source_of
+from sleeper_nb.commands.confirm import confirmed, line_again, with_line
+from sleeper_nb.commands.context import Context, pairs, split_names
+from sleeper_nb.commands.load import MATCHING_OPTIONS, READ, SOURCE_TEXT, data_of, load_options
 from sleeper_nb.errors import Action, Hint, InvalidInput
 from sleeper_nb.model.sql_values import DIALECTS
 from sleeper_nb.report import Answer, nothing_done
@@ -43,24 +40,14 @@ ROWS_WHERE = option(
 SOURCE = positional("source", SOURCE_TEXT, "source", metavar="SRC", many=True)
 ENGINE = option("--engine", text="which finds the rows; duckdb if not given", choices=DIALECTS)
 ALL_ROWS = flag("--force", "change all rows; without it, a notebook shows the plan and a console asks")
-PLANNED_ROWS = flag("--rows", "with --dry-run: show the rows that would change, before and after")
+PLANNED_ROWS = flag("--rows", "with --dry-run: show the rows that would change, before and after",
+                    only_with="--dry-run")  # fmt: skip
 OF_A_CHANGE = (MESSAGE, JOB_ID, ENGINE, DRY_RUN, PLANNED_ROWS)
 
 
-def to_where(line: TypedLine) -> Hint | None:
-    """Return the hint of ``delete t WHERE …``, or of ``delete table t``."""
-    words = [word.casefold() for word in line.words]
-    if words[0] == "table" and len(words) > 1:
-        return "write ", Action(f"drop {line.one_by_one(1)}")
-    table = 1 if words[0] == "from" else 0
-    begins = words[table + 1 : table + 2]
-    start = table + (2 if begins in (["where"], ["--where"]) else 1)
-    if len(words) <= start or words[table].startswith("-") or words[start].startswith("-"):
-        return None
-    condition = line.joined(start)
-    if start == table + 1 and not re.search(r"[=<>]|\b(in|is|like|between)\b", condition, re.IGNORECASE):
-        return None
-    return "to delete rows: ", Action(f"delete {line.words[table]} --where {in_quotes(condition)}")
+TO_DELETE_ROWS: Hint = (
+    "to delete rows: ", Action('delete T --where "fare < 0"'), "; to delete the table itself: ", Action("drop T"),
+)  # fmt: skip
 
 
 def _check_condition(command_name: str, arguments: Namespace) -> None:
@@ -89,7 +76,7 @@ def _check_condition(command_name: str, arguments: Namespace) -> None:
     ),
     words=("delete-rows", "remove-rows", "drop-rows", "delete-from"),
     check=partial(_check_condition, "delete"),
-    instead=to_where,
+    instead={"": TO_DELETE_ROWS},
 )
 def delete(context: Context, arguments: Namespace) -> ChangeReport | Answer:
     table = context.table(arguments.table)
@@ -126,7 +113,7 @@ def purge(context: Context, arguments: Namespace) -> PurgeReport:
         message=arguments.message,
         **_names(context),
     )
-    return change_confirmed(context, arguments, change)
+    return confirmed(context, arguments, change)
 
 
 @command(
@@ -152,9 +139,9 @@ def update(context: Context, arguments: Namespace) -> ChangeReport | Answer:
     table = context.table(arguments.table)
     change = partial(
         table.update,
-        _assigned("--set", arguments.set, '--set "fare = fare * 1.1"'),
+        pairs(arguments.set, '--set "fare = fare * 1.1"'),
         arguments.where,
-        new_values=_assigned("--value", arguments.value, "--value city=London"),
+        new_values=pairs(arguments.value, "--value city=London"),
         **_names(context),
         **_options(context, arguments),
     )
@@ -183,14 +170,14 @@ def upsert(context: Context, arguments: Namespace) -> ChangeReport | Answer:
     table = context.table(arguments.table)
     change = partial(
         table.upsert,
-        _new_rows(context, arguments),
+        data_of(context, arguments.source),
         on=split_names(arguments.on),
         **load_options(arguments),
         **_options(context, arguments),
     )
     if arguments.rows:
         return _planned_rows(context, arguments, change)
-    return shown_change(arguments, change(dry_run=arguments.dry_run))
+    return with_line(arguments, change(dry_run=arguments.dry_run))
 
 
 @command(
@@ -218,7 +205,7 @@ def overwrite(context: Context, arguments: Namespace) -> ChangeReport | Answer:
     table = context.table(arguments.table)
     change = partial(
         table.overwrite,
-        _new_rows(context, arguments),
+        data_of(context, arguments.source),
         arguments.where,
         keys=_keys(table, arguments.keys),
         region=arguments.region,
@@ -232,14 +219,12 @@ def overwrite(context: Context, arguments: Namespace) -> ChangeReport | Answer:
 def _changed(context: Context, arguments: Namespace, change: Callable[..., ChangeReport]) -> ChangeReport | Answer:
     if arguments.rows:
         return _planned_rows(context, arguments, change)
-    return change_confirmed(context, arguments, change)
+    return confirmed(context, arguments, change)
 
 
 def _planned_rows(context: Context, arguments: Namespace, change: Callable[..., ChangeReport]) -> Answer:
     from sleeper_nb.display.preview import preview
 
-    if not arguments.dry_run:
-        raise InvalidInput("--rows needs --dry-run", hint="add it; diff T before after --rows shows what a change did")
     plan = change(dry_run=True)
     rows, limit = plan.changed_rows(), context.display.rows
     added = ("--force",) if plan.needs_confirmation else ()
@@ -261,25 +246,6 @@ def _names(context: Context) -> dict[str, Any]:
     """Return what SQL may name, besides tables: the values of variables, and those with rows."""
     variables = context.own_variables()
     return {"params": variables, "data": variables if context.reads_variables else {}}
-
-
-def _new_rows(context: Context, arguments: Namespace) -> Any:
-    sources = [source_of(context, word) for word in arguments.source]
-    return sources[0] if len(sources) == 1 else sources
-
-
-def _assigned(option_name: str, texts: list[str], example: str) -> dict[str, str]:
-    """Return the values of ``COLUMN=VALUE`` by column; a name may be in quotes."""
-    assigned: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        name = name.strip().strip('"`')
-        if not (name and equals):
-            raise InvalidInput(f"cannot read {option_name} {text!r}", hint=f"write {example}")
-        if name in assigned:
-            raise InvalidInput(f"column {name!r} is set twice", hint="set it once")
-        assigned[name] = value.strip() if option_name == "--set" else value
-    return assigned
 
 
 def _keys(table: Table, text: str | None) -> list[Any] | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.command import TABLE, VERSION, command, flag, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.outcome import DONE, ERRORS, WARNINGS, Outcome
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import InvalidInput, StorageError
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
@@ -75,12 +76,26 @@ def files(context: Context, arguments: Namespace) -> Pictured[dict[str, Any]]:
     "partitions",
     "show the leaf partitions of a version: a picture, and their key ranges",
     VERSION,
-    examples=("partitions trips", "partitions trips@2026-11-01T10:00"),
-    words=("splits", "leaves"),
+    option("--to", text="write the split points into a file, as --splits-file reads it", metavar="FILE", kind="path"),
+    flag("--base64", "with --to: strings in base64, since some do not fit on a line; byte arrays always are",
+         only_with="--to"),
+    examples=("partitions trips", "partitions trips@2026-11-01T10:00", "partitions trips --to points.txt"),
+    words=("splits", "leaves", "export-split-points"),
     reads_only=True,
-)
-def partitions(context: Context, arguments: Namespace) -> Pictured[dict[str, Any]]:
-    return context.table_at(arguments.table).inspect.partitions()
+)  # fmt: skip
+def partitions(context: Context, arguments: Namespace) -> Pictured[dict[str, Any]] | Answer:
+    at = context.table_at(arguments.table)
+    if arguments.to is None:
+        return at.inspect.partitions()
+    from sleeper_nb.model.keys import write_split_points  # heavy: it brings pyarrow
+
+    path, points = Path(arguments.to).expanduser(), at.state.tree.split_points()
+    text = write_split_points(points, at.schema.row_keys[0], strings_base64=arguments.base64)
+    try:
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}", hint="give another file") from error
+    return Answer(Grid((), (), footer=f"wrote {len(points):,} split points of {at.name} to {path}"))
 
 
 @command(
@@ -105,22 +120,18 @@ def inspect(context: Context, arguments: Namespace) -> Answer:
     "jobs",
     "list compactions, bulk imports and named ingests: their states, rates and errors",
     positional("table", "the table; all tables if not given", "table", metavar="T", optional=True),
-    flag("--running", "only those that have not ended"),
-    flag("--failed", "only those that failed, or whose process is gone"),
+    flag("--running", "only those that have not ended", answer="lists what runs"),
+    flag("--failed", "only those that failed, or whose process is gone", answer="lists what failed"),
     flag("--watch", "follow running jobs until they end: in a notebook as a widget that leaves the next cells free, "
-         "on the console as a line"),
+         "on the console as a line", answer="follows all that runs"),
     option("--limit", text="only the newest N", kind="number", metavar="N"),
     examples=("jobs", "jobs trips --failed", "jobs trips --running --limit 10", "jobs trips --watch"),
     words=("ps", "tasks", "progress"),
     reads_only=True,
 )  # fmt: skip
 def jobs(context: Context, arguments: Namespace) -> Any:
-    if arguments.running and arguments.failed:
-        raise InvalidInput("a job cannot be both running and failed", hint="give --running or --failed")
     which: Which = "running" if arguments.running else "failed" if arguments.failed else "all"
     source = context.opened().inspect if arguments.table is None else context.table(arguments.table).inspect
-    if arguments.watch and (arguments.running or arguments.failed or arguments.limit is not None):
-        raise InvalidInput("--watch follows all running jobs", hint="leave out --running, --failed and --limit")
     if arguments.watch:
         return _watch_jobs(context, None if arguments.table is None else context.table(arguments.table).name)
     if arguments.limit is not None and arguments.limit < 1:

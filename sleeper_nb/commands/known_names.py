@@ -6,7 +6,7 @@ shell opens no session, which would take it longer than a user waits after Tab.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,6 @@ from sleeper_nb.model.savepoints import version_words
 
 if TYPE_CHECKING:
     from sleeper_nb.commands.candidates import KnownNames
-    from sleeper_nb.model.schema import Schema
-    from sleeper_nb.session import Session
     from sleeper_nb.table import Table
 
 _MOST_VERSIONS = 200
@@ -30,64 +28,40 @@ class SessionNames:
     """The names in a session, and the variables of a notebook."""
 
     context: Context
-    session: Session | None = None
-    """Another one than the context's open one."""
-    _schemas: dict[tuple[str, int], Schema] = field(default_factory=dict)
 
     def tables(self) -> list[str]:
-        """Return the tables."""
-        session = self.session or self.context.session
-        return [] if session is None else list(session.table_names())
+        return [] if self.context.session is None else list(self.context.session.table_names())
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """Return the columns of a table, as it is now."""
-        return self._schema(table).names
+        return self._table(table).schema.names
 
     def row_keys(self, table: str) -> tuple[str, ...]:
-        """Return the row keys among them."""
-        return tuple(each.name for each in self._schema(table).row_keys)
+        return tuple(each.name for each in self._table(table).schema.row_keys)
 
     def savepoints(self, table: str) -> list[str]:
-        """Return the names of a table's savepoints."""
         return [point.name for point in self._table(table).inspect.versions().savepoints if point.name]
 
     def versions(self, table: str) -> list[str]:
-        """Return what can follow the @ of a table: savepoints and snapshots."""
         found = self._table(table).inspect.versions()
         points = ((point.id, point.name) for point in found.savepoints)
         return version_words(points, (snapshot.id for snapshot in found.snapshots[:_MOST_VERSIONS]))
 
     def variables(self, *, with_rows: bool = False) -> list[str]:
-        """Return the user's variables, or those that a load reads."""
         variables = self.context.own_variables()
         return [name for name, value in variables.items() if not with_rows or is_loadable(value)]
 
     def data_columns(self, source: str) -> tuple[str, ...]:
-        """Return the columns of ``$name`` or a file."""
         return columns_of(self.context.value(source)) if source.startswith("$") else columns_of_file(source)
 
     def instances(self) -> list[str]:
-        """Return the instances of the warehouse."""
         return list(self.context.warehouse().instance_names())
 
     def of_instance(self, instance: str) -> KnownNames:
-        """Return the names of another instance of this warehouse."""
         opened = self.context.opened()
-        other = self.context.others.get(f"{opened.warehouse.location}/{instance}")
-        if instance == opened.instance or (other is not None and not other.closed):
-            return SessionNames(self.context, None if instance == opened.instance else other)
-        return FolderNames(Home(opened.warehouse.location), instance)
-
-    def _schema(self, name: str) -> Schema:
-        table = self._table(name)
-        at = table.at()
-        key = (table.entry.id, at.resolved.version.schema_id)
-        if key not in self._schemas:
-            self._schemas[key] = at.schema
-        return self._schemas[key]
+        return self if instance == opened.instance else FolderNames(Home(opened.warehouse.location), instance)
 
     def _table(self, name: str) -> Table:
-        return (self.session or self.context.opened()).table(name)
+        return self.context.opened().table(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,40 +72,31 @@ class FolderNames:
     instance: str = "default"
 
     def tables(self) -> tuple[str, ...]:
-        """Return the tables."""
         return self._folder.tables()
 
     def columns(self, table: str) -> list[str]:
-        """Return the columns of a table, as it is now."""
         return self._folder.columns(table)
 
     def row_keys(self, table: str) -> list[str]:
-        """Return the row keys among them."""
         return self._folder.row_keys(table)
 
     def savepoints(self, table: str) -> list[str]:
-        """Return the names of a table's savepoints."""
         return self._folder.savepoints(table)
 
     def versions(self, table: str) -> list[str]:
-        """Return what can follow the @ of a table: savepoints and snapshots."""
         return self._folder.versions(table, _MOST_VERSIONS)
 
     def variables(self, *, with_rows: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - as of a notebook
-        """Return nothing: a shell's variables are not ours."""
         return ()
 
     def data_columns(self, source: str) -> tuple[str, ...]:
-        """Return the columns of a file."""
         return columns_of_file(source)
 
     def instances(self) -> list[str]:
-        """Return the instances of the warehouse."""
         folder = self.home.folder
         return [path.name for path in instances_in(folder)] if folder else []
 
     def of_instance(self, instance: str) -> FolderNames:
-        """Return the names of another instance of this warehouse."""
         return FolderNames(self.home, instance)
 
     @property

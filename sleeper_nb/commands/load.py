@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import partial
@@ -25,7 +25,7 @@ from sleeper_nb.commands.command import (
     positional,
 )
 from sleeper_nb.commands.context import Context, split_names
-from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError
+from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 
 if TYPE_CHECKING:
     from sleeper_nb.public_types import ExportReport, LoadArguments, LoadReport
@@ -124,13 +124,11 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
         kind="path",
         metavar="DIR",
     ),
-    flag("--once", "with --watch: load the files that are there, and end"),
-    flag(
-        "--skip-bad", "with --watch: report files that cannot be loaded, and go on; without it the first ends the watch"
-    ),
-    option(
-        "--every", text="with --watch: the time between two checks of the folder; 10 s if not given", metavar="TIME"
-    ),
+    flag("--once", "with --watch: load the files that are there, and end", only_with="--watch"),
+    flag("--skip-bad", "with --watch: report files that cannot be loaded, and go on; without it the first ends the "
+         "watch", only_with="--watch"),
+    option("--every", text="with --watch: the time between two checks of the folder; 10 s if not given",
+           metavar="TIME", only_with="--watch"),
     flag("--spark", "load by tasks of Spark, whatever the size and the machine"),
     flag(
         "--no-merge",
@@ -151,19 +149,17 @@ def _columns(text: str | None) -> list[str] | dict[str, str] | None:
         "ingest trips --watch incoming/ --once --quarantine bad/",
     ),
     words=("load", "insert", "import", "bulk-import", "append", "copy", "watch-folder"),
-)
+)  # fmt: skip
 def ingest(context: Context, arguments: Namespace) -> LoadReport | WatchReport:
     if arguments.watch is not None:
         return _watch(context, arguments)
-    _check_without_watch(arguments)
     if arguments.spark and arguments.quarantine:
         raise InvalidInput("rows are kept back by loads in this process, not by Spark", hint="leave out --spark")
     if arguments.no_merge and arguments.quarantine:
         hint = "leave out --no-merge: a load that keeps rows back sorts all rows at once, and has nothing to merge"
         raise InvalidInput("--quarantine and --no-merge cannot be combined", hint=hint)
     table = context.table(arguments.table)
-    sources = [source_of(context, word) for word in arguments.source]
-    data = sources[0] if len(sources) == 1 else sources  # several are one commit: all of their rows are added, or none
+    data = data_of(context, arguments.source)  # several are one commit: all of their rows are added, or none
     load: Callable[..., LoadReport] = partial(table.ingest, quarantine=arguments.quarantine)
     if arguments.spark or arguments.no_merge:
         engine: Literal["spark", "auto"] = "spark" if arguments.spark else "auto"
@@ -221,13 +217,6 @@ def _every(text: str | None) -> timedelta:
         raise InvalidInput(f"--every cannot be {text!r}", hint="write a time, such as 30s, 5m or 1h") from error
 
 
-def _check_without_watch(arguments: Namespace) -> None:
-    for name in ("once", "skip_bad", "every"):
-        if getattr(arguments, name):
-            hint = ("add ", Action("--watch DIR", "table.watch(…)"))
-            raise InvalidInput(f"--{name.replace('_', '-')} is for a watch of a folder", hint=hint)
-
-
 @command(
     "add-files",
     "add sorted Parquet files where they are: nothing is copied, and they are never deleted",
@@ -265,11 +254,13 @@ def add_files(context: Context, arguments: Namespace) -> LoadReport:
         )
 
 
-def source_of(context: Context, word: str) -> Any:
-    """Return what one SRC names: a path as text, or the value of a variable."""
-    if word in context.own_variables() and not Path(word).exists():
-        raise NotFound(f"no data file {word!r}", hint=f"write ${word} for the variable")
-    return context.value(word)
+def data_of(context: Context, words: Sequence[str]) -> Any:
+    """Return what each SRC names, a path as text or the value of a variable; of several a list, without any None."""
+    for word in words:
+        if word in context.own_variables() and not Path(word).exists():
+            raise NotFound(f"no data file {word!r}", hint=f"write ${word} for the variable")
+    sources = [context.value(word) for word in words]
+    return sources[0] if len(sources) == 1 else sources or None
 
 
 @command(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.commands.command import DRY_RUN, FORCE, TABLE, TypedLine, command, flag, option, positional
+from sleeper_nb.commands.command import DRY_RUN, FORCE, TABLE, command, flag, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.outcome import Outcome
-from sleeper_nb.errors import Action, Hint, InvalidInput
+from sleeper_nb.errors import Action, InvalidInput
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
@@ -33,8 +32,8 @@ def _check_service(arguments: Namespace) -> None:
     positional("table", "the table; all online tables if not given", "table", metavar="T", optional=True),
     DRY_RUN,
     option("--every", text="on the console: maintain all tables at this interval, one process at a time",
-           metavar="TIME"),
-    flag("--once", "on the console: all tables, as one round of --every"),
+           metavar="TIME", answer="begins round after round"),
+    flag("--once", "on the console: all tables, as one round of --every", answer="is one round"),
     option("--metrics", text="with --every or --once: a file for Prometheus, written after each round", metavar="FILE",
            kind="path"),
     option("--log-format", text="with --every or --once: plain text, or one JSON object per line",
@@ -92,8 +91,9 @@ def compact(context: Context, arguments: Namespace) -> Any:
     "split",
     "split leaf partitions with too many rows; only metadata changes, no file is rewritten",
     TABLE,
-    flag("--auto", "split where it halves the rows, until no leaf has too many; the default without --at"),
-    option("--at", text="split at this value instead, whatever the rows", metavar="K"),
+    flag("--auto", "split where it halves the rows, until no leaf has too many; the default without --at",
+         answer="splits where it halves the rows"),
+    option("--at", text="split at this value instead, whatever the rows", metavar="K", answer="splits at a value"),
     option("--key", text="the row key that K is a value of; the first if not given", metavar="NAME", kind="columns"),
     option("--partition", text="only this leaf, by its id", metavar="P"),
     option("--threshold", text="the most rows a leaf may have; the table's property if not given", metavar="ROWS",
@@ -103,8 +103,6 @@ def compact(context: Context, arguments: Namespace) -> Any:
     words=("split-partitions", "repartition", "cluster"),
 )  # fmt: skip
 def split(context: Context, arguments: Namespace) -> SplitReport:
-    if arguments.auto and arguments.at is not None:
-        raise InvalidInput("split takes --at or --auto, not both", hint="leave one of them out")
     return context.table(arguments.table).maintenance.split(
         dry_run=arguments.dry_run,
         at=arguments.at,
@@ -114,19 +112,10 @@ def split(context: Context, arguments: Namespace) -> SplitReport:
     )
 
 
-_KEEPING = re.compile(r"--(keep|retain|older|days|min|max)")
-
-
-def _how_long_they_stay(line: TypedLine) -> Hint | None:
-    """Return the hint of ``expire t --keep 5``: properties say which snapshots stay."""
-    keeping = [place for place, word in enumerate(line.words) if _KEEPING.match(word)]
-    if not keeping:
-        return None
-    values = {place + 1 for place in keeping if "=" not in line.words[place]}
-    others = (word for place, word in enumerate(line.words) if place not in values and not word.startswith("-"))
-    table = next(others, "T")
-    longer = Action(f"properties {table} 'snapshot.time-retained=30 d' snapshot.num-retained.min=5")
-    return "properties say which snapshots stay: ", longer
+_HOW_LONG = (
+    "properties say which snapshots stay: ",
+    Action("properties T 'snapshot.time-retained=30 d' snapshot.num-retained.min=5"),
+)
 
 
 @command(
@@ -137,7 +126,7 @@ def _how_long_they_stay(line: TypedLine) -> Hint | None:
     FORCE,
     examples=("expire trips", "expire trips --force"),
     words=("expire-snapshots",),
-    instead=_how_long_they_stay,
+    instead=dict.fromkeys(("--keep", "--retain", "--older-than", "--days"), _HOW_LONG),
 )
 def expire(context: Context, arguments: Namespace) -> ExpiryReport:
     return context.table(arguments.table).maintenance.expire(dry_run=_is_dry_run(arguments))
@@ -189,7 +178,7 @@ def _is_dry_run(arguments: Namespace) -> bool:
     words=("pause", "disable"),
 )
 def offline(context: Context, arguments: Namespace) -> Answer:
-    return set_online(context.table(arguments.table), online=False)
+    return _set_online(context.table(arguments.table), online=False)
 
 
 @command(
@@ -200,10 +189,10 @@ def offline(context: Context, arguments: Namespace) -> Answer:
     words=("resume", "enable"),
 )
 def online(context: Context, arguments: Namespace) -> Answer:
-    return set_online(context.table(arguments.table), online=True)
+    return _set_online(context.table(arguments.table), online=True)
 
 
-def set_online(table: Table, *, online: bool) -> Answer:
+def _set_online(table: Table, *, online: bool) -> Answer:
     (table.maintenance.online if online else table.maintenance.offline)()
     state = "online" if online else "offline: reads and ingests still work, and maintenance skips it"
     return Answer(Grid((), (), footer=f"table {table.name} is {state}"))

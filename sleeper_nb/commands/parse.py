@@ -11,15 +11,13 @@ import difflib
 import io
 import re
 import shlex
-import threading
 from argparse import Namespace
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
 
-from sleeper_nb.commands.command import KEPT, OUTPUT, READ_KEYS, Argument, Command, CommandGroup, TypedLine, in_quotes
+from sleeper_nb.commands.command import KEPT, OUTPUT, READ_KEYS, Argument, Command, CommandGroup, in_quotes
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound, SleeperError, show_for
 from sleeper_nb.report import Report, report_for
@@ -27,22 +25,13 @@ from sleeper_nb.sql_text import is_writing, last_comment
 
 HELP = ("-h", "--help")
 _COMMENT = re.compile(r"--(\s|$)")
-_NEGATIVE = re.compile(r"-[\d.]")
 _OPTION_AND_VALUE = re.compile(r"(--[a-z-]+)=")
 _IN_QUOTES = re.compile(rf"""({_OPTION_AND_VALUE.pattern})?('[^']*'|"([^"\\]|\\.)*")""", re.DOTALL)
 """A word that is in quotes as a whole."""
 _LONG = re.compile(r"--[a-z]")
-_STATEMENT = re.compile(
-    r"\(|--|/\*|(select|with|from|values|table|describe|desc|summarize|show|pivot|unpivot|explain|create|insert|update"
-    r"|delete|merge|alter|drop|truncate|call|vacuum|copy)\b",
-    re.IGNORECASE,
-)
-"""How statements begin, where an option that can be without its value stands before one."""
 _COMPARING = ("=", "<", ">", "!")
 _OPERATORS = {"and", "or", "is", "in", "not", "like", "ilike", "between"}
 """What follows a value of a condition that was cut at a space."""
-_FILLERS = {"to", "at", "as", "into", "from", "of"}
-"""Words of a sentence that no command has."""
 _NEEDED = {"T": "a table", "T[@REF]": "a table", "TABLE-NAME": "a table", "SRC": "data", "FILES": "files",
            "TO": "a file or folder to write"}  # fmt: skip
 _LONG_FOR = {"-n": "--limit"}
@@ -109,8 +98,6 @@ class CommandTable:
         """
         if word in self.by_name:
             return self.by_name[word]
-        if word == "show" and following and following[0] in self.by_name:
-            raise NotFound(f"no command {word!r}", hint=("did you mean ", Action(following[0]), "?"))
         synonyms = [command.name for command in self.commands if word.lower() in command.words]
         if synonyms:
             raise NotFound(f"no command {word!r}", hint=f"did you mean {' or '.join(map(repr, synonyms))}?")
@@ -139,7 +126,6 @@ class CommandTable:
     def _parse(self, typed: _Text | _Words, body: str | None, shared: tuple[Argument, ...] = ()) -> Invocation:
         nothing = typed.is_empty()
         first = "help" if nothing else typed.take()
-        _check_is_no_option(first, shared)
         command = self.find("help" if first in HELP else first, typed.rest().split())
         own = {name for argument in command.arguments for name in argument.names}
         extra = tuple(argument for argument in (*shared, OUTPUT) if argument.names[0] not in own)
@@ -151,17 +137,16 @@ class CommandTable:
             raise InvalidInput("%%sleeper needs a command", hint="write %%sleeper sql, and the query below it")
         if has_body and not command.body:
             raise InvalidInput(f"{command.name} takes no lines below it", hint=("write ", Action(command.usage)))
-        related = [each for each in self.commands if each.name.startswith(f"{command.name}-")]
-        line = TypedLine(tuple(words), tuple(typed.written[1:][: len(words)]), typed.prefix)
-        arguments = _arguments(command, extra, line, related)
+        written = typed.written[1:][: len(words)]
+        arguments = _arguments(command, extra, words, written)
         arguments.words = (first, *words)  # for a plan that shows the line to type
-        arguments.line = line
+        arguments.written = written
         if command.sql is None:
             arguments.body = body if has_body else None
         else:
             if not has_body:
                 known = {*HELP, *command.options, *(name for argument in extra for name in argument.names)}
-                _check_comment(rest, known, [typed.prefix, command.name, *words])
+                _check_comment(rest, known)
             setattr(arguments, command.sql.dest, "\n".join(filter(None, (rest, body if has_body else None))))
             if not getattr(arguments, command.sql.dest).strip():
                 raise InvalidInput(f"{command.name} needs a query", hint=_usage(command))
@@ -170,8 +155,6 @@ class CommandTable:
 
 class _Text:
     """A line, read word by word so that SQL after the last word is never touched."""
-
-    prefix = "%sleeper"
 
     def __init__(self, text: str) -> None:
         self._text = text.strip()
@@ -207,8 +190,6 @@ class _Text:
 
 class _Words:
     """Words that a console has already separated."""
-
-    prefix = "sleeper"
 
     def __init__(self, words: list[str]) -> None:
         self._words = words
@@ -262,8 +243,8 @@ def _split(typed: _Text | _Words, command: Command, extra: tuple[Argument, ...])
         words.append(word)
         places -= not is_option and not value_follows
         value_follows = is_option and word in options and options[word].takes_value
-        if value_follows and options[word].bare is not None and not _is_value_next(typed):
-            value_follows = False
+        if value_follows and options[word].bare is not None:
+            value_follows = typed.rest().partition(" ")[0] in options[word].choices
     if command.sql is not None:
         words += typed.take_options_after_sql({*HELP, *options})
     return words, typed.rest()
@@ -276,30 +257,13 @@ def _is_sql_next(typed: _Text | _Words, options: Mapping[str, Argument], before:
     return argument is not None and argument.kind == "condition"
 
 
-def _is_value_next(typed: _Text | _Words) -> bool:
-    """Return whether a value follows an option that can be without one: neither an option nor a statement."""
-    if typed.is_empty() or typed.looks_like_option():
-        return False
-    return not _STATEMENT.match(typed.rest())
-
-
 class _Parser(argparse.ArgumentParser):
     """An argument parser that raises our errors and never ends the process."""
 
     def __init__(self, name: str, usage_hint: str) -> None:
         # with a usage given, argparse does not write one for each line; errors show `usage_hint`
         super().__init__(name, usage=name, add_help=False, allow_abbrev=False)
-        self.usage_hint, self._lock = usage_hint, threading.Lock()
-
-    def parsed(self, words: list[str]) -> tuple[Namespace, list[str]]:
-        """Return the values of the arguments, and the words that are none."""
-        with self._lock:  # argparse changes the parser while it parses
-            values, left = self.parse_known_intermixed_args(words, Namespace(given_once=set()))
-        del values.given_once
-        for name, value in vars(values).items():
-            if isinstance(value, list):  # the default is one list for all
-                setattr(values, name, list(value))
-        return values, left
+        self.usage_hint = usage_hint
 
     def _get_values(self, action: Any, arg_strings: list[str]) -> Any:
         if action.option_strings and action.nargs is None and arg_strings == ["--"]:
@@ -312,9 +276,6 @@ class _Parser(argparse.ArgumentParser):
         elif value := re.fullmatch(r"argument ([^/]+).*: expected one argument", message):
             message = f"{value[1]} needs a value"
         raise InvalidInput(f"{self.prog} {message}", hint=self.usage_hint)
-
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        raise InvalidInput(f"{self.prog} {message or status}", hint=self.usage_hint)
 
 
 def _needed(metavar: str) -> str:
@@ -333,23 +294,17 @@ class _Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def _arguments(command: Command, extra: tuple[Argument, ...], line: TypedLine, related: Sequence[Command]) -> Namespace:
-    """Return the values of a command's arguments, checked; an error may name a related command instead."""
+def _arguments(command: Command, extra: tuple[Argument, ...], words: list[str], written: list[str]) -> Namespace:
+    """Return the values of a command's arguments, checked."""
     known = tuple(argument for argument in (*command.arguments, *extra) if argument.kind != "sql")
-    parser = _parser(command.name, _usage(command), known)
-    _check_quotes(line, command, ())
-    words = _with_negative_values(line.words, command.options)
-    values, left = parser.parsed(words)
+    parser = _parser(command, known)
+    check_quotes(words, written, lambda at: _is_cut_value(command, words, at))
+    values, left = parser.parse_known_intermixed_args(words, Namespace(given_once=set()))
+    del values.given_once
     if left:
-        _check_quotes(line, command, left)
-        hint = None if command.instead is None else command.instead(line)
-        if hint is not None:
-            problem = "has no option" if left[0].startswith("-") else "cannot use"
-            raise InvalidInput(f"{command.name} {problem} {left[0]!r}", hint=hint)
-        _check_no_filler(line, command)
-    for word in left:
+        check_quotes(words, written, lambda at: _is_cut_value(command, words, at, left))
         options = [name for argument in known if argument.is_option for name in argument.names]
-        _reject(word, command, options, related)
+        _reject(left[0], command, options)
     for argument in known:
         _check_value(argument, values, command)
     _check_together(command, values)
@@ -358,10 +313,8 @@ def _arguments(command: Command, extra: tuple[Argument, ...], line: TypedLine, r
     return values
 
 
-@lru_cache(maxsize=256)
-def _parser(name: str, usage: str, known: tuple[Argument, ...]) -> _Parser:
-    """Return the parser of a command; to make it takes longer than to run a small query."""
-    parser = _Parser(name, usage)
+def _parser(command: Command, known: tuple[Argument, ...]) -> _Parser:
+    parser = _Parser(command.name, _usage(command))
     for argument in known:
         settings: dict[str, Any] = {} if argument.is_flag else {"default": argument.default}
         if argument.is_flag:
@@ -378,57 +331,46 @@ def _parser(name: str, usage: str, known: tuple[Argument, ...]) -> _Parser:
     return parser
 
 
-def _check_quotes(line: TypedLine, command: Command, left: Collection[str]) -> None:
-    """Raise `InvalidInput` for a value with spaces that was typed without quotes; the hint is the line with them.
+_ENDS = re.compile(r"--?[a-z]|\$")
+"""An option or a variable, with which a value ends that has no quotes."""
 
-    `left` are words that are neither values nor arguments. Without them, only the operators of a condition tell.
+
+def check_quotes(
+    words: Sequence[str], written: Sequence[str], is_cut: Callable[[int], bool], ends: re.Pattern[str] = _ENDS
+) -> None:
+    """Raise `InvalidInput` for a value with spaces that was typed without quotes; the hint is the value with them.
+
+    Parameters
+    ----------
+    words, written
+        The words after a command, without their quotes and as they were typed.
+    is_cut
+        Returns whether the value that begins at a word goes on after it.
+    ends
+        Matches the words that can follow a value.
     """
-    mended, at, wrong = [], 0, ""
-    while at < len(line.words):
-        argument = command.options.get(line.words[at])
-        has_spaces = argument is not None and argument.metavar.startswith('"')
-        end = _end_of_value(line.words, at + 1) if has_spaces else at
-        if end > at + 2 and (line.words[at + 2] in left or _is_cut(line.words[at + 1], line.words[at + 2])):
-            wrong = wrong or line.words[at]
-            mended += [line.words[at], in_quotes(line.joined(at + 1, end))]
-            at = end
-        else:
-            mended.append(line.one_by_one(at, at + 1))
-            at += 1
-    if wrong:
-        instead = Action(" ".join([command.name, *mended]))
-        raise InvalidInput(f"the value of {wrong} has spaces, so it needs quotes", hint=("write ", instead))
+    for start in range(len(words) - 1):
+        if is_cut(start):
+            end = next((at for at in range(start + 1, len(words)) if ends.match(words[at])), len(words))
+            named = start and words[start - 1].startswith("-")
+            name = words[start - 1] if named else words[start].partition("=")[0]
+            whole = in_quotes(" ".join(written[start:end]))
+            raise InvalidInput(
+                f"the value of {name} has spaces, so it needs quotes",
+                hint=f"write {name} {whole}" if named else f"write {whole}",
+            )
 
 
-def _check_no_filler(line: TypedLine, command: Command) -> None:
-    """Raise `InvalidInput` for a word such as the one in ``rollback t to 3``; the hint is the line without it."""
-    at = next((i for i, word in enumerate(line.words) if i and word.casefold() in _FILLERS), None)
-    if at is not None:
-        instead = Action(" ".join([command.name, line.one_by_one(0, at), line.one_by_one(at + 1)]).rstrip())
-        raise InvalidInput(f"{command.name} cannot use {line.words[at]!r}", hint=("write ", instead))
-
-
-def _end_of_value(words: Sequence[str], start: int) -> int:
-    """Return where a value ends that begins at a word: before an option or a variable."""
-    following = range(start + 1, len(words))
-    return next((at for at in following if re.match(r"--?[a-z]|\$", words[at])), len(words))
-
-
-def _is_cut(value: str, following: str) -> bool:
-    """Return whether a condition goes on after a value."""
-    return value[-1:] in _COMPARING or following[:1] in _COMPARING or following.casefold() in _OPERATORS
-
-
-def _with_negative_values(words: Sequence[str], options: Mapping[str, Argument]) -> list[str]:
-    """Join a value such as ``-5m`` with the long option before it, as it would be read as an option."""
-    joined: list[str] = []
-    for word in words:
-        before = options.get(joined[-1]) if joined and joined[-1].startswith("--") else None
-        if before is not None and before.takes_value and before.bare is None and _NEGATIVE.match(word):
-            joined[-1] += f"={word}"
-        else:
-            joined.append(word)
-    return joined
+def _is_cut_value(command: Command, words: Sequence[str], at: int, left: Collection[str] = ()) -> bool:
+    """Return whether a word is a value with spaces that goes on: as the next word is left over, or an operator."""
+    argument = command.options.get(words[at - 1]) if at else None
+    if argument is None or not argument.metavar.startswith('"'):
+        return False
+    value, following = words[at], words[at + 1]
+    if _ENDS.match(following):
+        return False
+    is_condition = value[-1:] in _COMPARING or following[:1] in _COMPARING or following.casefold() in _OPERATORS
+    return following in left or is_condition
 
 
 def _count(argument: Argument) -> str | None:
@@ -437,34 +379,19 @@ def _count(argument: Argument) -> str | None:
     return "?" if argument.optional or argument.unless else None
 
 
-def _check_is_no_option(first: str, shared: Sequence[Argument]) -> None:
-    """Raise `InvalidInput` for an unknown option before the command, such as a misspelt one of the console."""
-    if not first.startswith("--") or first in HELP:
-        return
-    name = first.partition("=")[0]
-    near = _near_options(name, [each for argument in shared for each in argument.names])
-    hint: Hint = (Action("help"), " lists the commands")
-    raise InvalidInput(f"no option {name!r}", hint=f"did you mean {near[0]!r}?" if near else hint)
-
-
-def _reject(word: str, command: Command, options: list[str], related: Sequence[Command]) -> NoReturn:
+def _reject(word: str, command: Command, options: list[str]) -> NoReturn:
     if word.startswith("-"):
         name = word.partition("=")[0]
         near = _near_options(name, options)
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else _usage(command)
-        other = next((each for each in related if name in each.options), None)
-        if other is not None and not near:
-            hint = f"did you mean {other.name!r}, which has {name!r}?"
+        hint: Hint = f"did you mean {' or '.join(map(repr, near))}?" if near else _usage(command)
         if "--read" in options and name.removeprefix("--") in READ_KEYS:
             hint = f"write --read {name.removeprefix('--')}=VALUE"
-        raise InvalidInput(f"{command.name} has no option {name!r}", hint=hint)
+        raise InvalidInput(f"{command.name} has no option {name!r}", hint=command.instead.get(name, hint))
     takes_data = next((each.names[-1] for each in command.arguments if each.is_option and each.kind == "source"), None)
-    if takes_data and word.casefold() == takes_data.removeprefix("--"):
-        raise InvalidInput(f"{command.name} cannot use {word!r}", hint=f"write {takes_data} before the data")
     if takes_data and (word.startswith("$") or Path(word).expanduser().exists()):
         shown = word if word.startswith("$") else shlex.quote(word)
         raise InvalidInput(f"{command.name} cannot use {word!r}", hint=f"write {takes_data} {shown}")
-    raise InvalidInput(f"{command.name} cannot use {word!r}", hint=_usage(command))
+    raise InvalidInput(f"{command.name} cannot use {word!r}", hint=command.instead.get("", _usage(command)))
 
 
 def _near_options(name: str, options: list[str]) -> list[str]:
@@ -507,7 +434,7 @@ def _usage(command: Command) -> str:
 
 def _check_together(command: Command, arguments: Namespace) -> None:
     """Raise `InvalidInput` for two options with different answers, and for one without the option that it needs."""
-    given = [a for a in command.arguments if a.is_option and getattr(arguments, a.dest) not in (None, False)]
+    given = [a for a in command.arguments if a.is_option and getattr(arguments, a.dest) not in (None, False, [])]
     answering = [argument for argument in given if argument.answer]
     for other in answering[1:]:
         if other.answer != answering[0].answer:
@@ -516,19 +443,15 @@ def _check_together(command: Command, arguments: Namespace) -> None:
     names = {name for argument in given for name in argument.names}
     for argument in given:
         if argument.only_with and argument.only_with not in names:
-            with_it = f"{command.name} {command.options[argument.only_with].usage[1:-1]}"
-            hint = f"leave it out, or write {with_it} {argument.usage[1:-1]}"
+            both = (command.options[argument.only_with], argument)
+            written = " ".join(each.usage.strip("[…").removesuffix("]") for each in both)
+            hint = f"leave it out, or write {command.name} {written}"
             raise InvalidInput(f"{argument.names[0]} needs {argument.only_with}", hint=hint)
 
 
-def _check_comment(sql: str, options: Collection[str], before: Sequence[str]) -> None:
-    """Raise `InvalidInput` when an option of the command stands after its SQL, where it would be a comment.
-
-    `before` is what was typed before the SQL: the prefix, the command's name, and its words.
-    """
+def _check_comment(sql: str, options: Collection[str]) -> None:
+    """Raise `InvalidInput` when an option of the command stands after its SQL, where it would be a comment."""
     comment = "" if "\n" in sql.strip() else last_comment(sql)
     name = comment.partition(" ")[0].partition("=")[0]
     if name in options:
-        prefix, command, *words = before
-        instead = " ".join(filter(None, (prefix, command, comment, shlex.join(words), sql.split(maxsplit=1)[0])))
-        raise InvalidInput(f"{name} after the SQL begins a comment", hint=f"write {instead} …")
+        raise InvalidInput(f"{name} after the SQL begins a comment", hint=f"write {comment} before the statement")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,6 @@ from sleeper_nb.commands.command import (
     SCHEMA,
     VERSION,
     WHERE,
-    TypedLine,
     command,
     flag,
     in_quotes,
@@ -29,7 +27,7 @@ from sleeper_nb.commands.command import (
 from sleeper_nb.commands.confirm import ask_and_confirm, line_again
 from sleeper_nb.commands.context import Context, split_names, typed_line
 from sleeper_nb.display.chart_marks import KINDS
-from sleeper_nb.errors import Action, ConfirmationNeeded, Hint, InvalidInput
+from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput
 from sleeper_nb.model.sql_values import DIALECTS
 from sleeper_nb.report import Report, Stacked
 from sleeper_nb.sql_text import in_one_line, is_writing
@@ -61,11 +59,7 @@ ROW_OPTIONS = (
 )  # fmt: skip
 
 
-def _in_the_statement(line: TypedLine) -> Hint | None:
-    """Return the hint of ``sql --limit 3 SELECT …``: what are options of other commands is a part of the statement."""
-    options = {"--limit": "LIMIT 20", "-n": "LIMIT 20", "--where": "WHERE …", "--columns": "the columns"}
-    name = next((word.partition("=")[0] for word in line.words if word.partition("=")[0] in options), None)
-    return None if name is None else f"write {options[name]} in the statement"
+_IN_THE_STATEMENT = {"--limit": "LIMIT 20", "-n": "LIMIT 20", "--where": "WHERE …", "--columns": "the columns"}
 
 
 @command(
@@ -112,7 +106,7 @@ def _in_the_statement(line: TypedLine) -> Hint | None:
     words=("select", "query"),
     body=True,
     reads_only=True,
-    instead=_in_the_statement,
+    instead={name: f"write {words} in the statement" for name, words in _IN_THE_STATEMENT.items()},
 )  # fmt: skip
 def sql(context: Context, arguments: Namespace) -> Any:
     from sleeper_nb.public_types import ChangeReport, QueryResult
@@ -133,7 +127,7 @@ def sql(context: Context, arguments: Namespace) -> Any:
     try:
         result = run(dry_run=reads_nothing, force=arguments.force)
     except ConfirmationNeeded as needed:
-        return _confirmed(context, arguments, needed, run)
+        return ask_and_confirm(context, needed, _line_again(context, arguments, force=True), partial(run, force=True))
     if isinstance(result, ChangeReport) and result.dry_run:
         return replace(result, again=_line_again(context, arguments, force=result.is_about_all_rows))
     if not isinstance(result, QueryResult):
@@ -153,11 +147,6 @@ def _check_form(arguments: Namespace) -> None:
     raise InvalidInput(f"{option} is for queries, and the statement changes the warehouse", hint=hint)
 
 
-def _confirmed(context: Context, arguments: Namespace, needed: ConfirmationNeeded, run: Callable[..., Any]) -> Any:
-    again = _line_again(context, arguments, force=True)
-    return ask_and_confirm(context, needed, needed.plan, again, lambda: run(force=True), _name_of)
-
-
 def _line_again(context: Context, arguments: Namespace, *, force: bool) -> str:
     """Return the line that does what was planned; of a statement that is no line, at most the option for it."""
     statement, added = in_one_line(arguments.statement), ("--force",) if force else ()
@@ -165,11 +154,6 @@ def _line_again(context: Context, arguments: Namespace, *, force: bool) -> str:
         return "".join(added)
     typed = statement if context.face == "notebook" else typed_line([statement])
     return f"{line_again(arguments.words, *added)} {typed}"
-
-
-def _name_of(plan: Any) -> str:
-    """Return the name that confirms the plan of a deletion."""
-    return str(plan.savepoint.name or plan.savepoint.id) if hasattr(plan, "savepoint") else str(plan.table)
 
 
 def _cost_or_plan(result: QueryResult, arguments: Namespace) -> Report:
@@ -193,14 +177,6 @@ def _rows_of(context: Context, result: QueryResult, arguments: Namespace) -> Any
     return context.shown(result)
 
 
-def _to_key(line: TypedLine) -> Hint | None:
-    """Return the hint of ``scan t --keys HA``, as the argument is named in Python."""
-    option = next((i for i, word in enumerate(line.words) if word in {"--key", "--keys"}), None)
-    if option is None or option == 0 or option + 1 == len(line.words):
-        return None
-    return "write ", Action(f"scan {line.words[0]} {line.one_by_one(option + 1)}")
-
-
 @command(
     "scan",
     "show rows of a version: all, those with a key, those of a region, or those that meet a condition",
@@ -218,32 +194,27 @@ def _to_key(line: TypedLine) -> Hint | None:
     ),
     words=("head", "rows", "peek", "get", "lookup", "find"),
     reads_only=True,
-    instead=_to_key,
+    instead=dict.fromkeys(("--key", "--keys"), ("write ", Action("scan T KEY"))),
 )  # fmt: skip
 def scan(context: Context, arguments: Namespace) -> Any:
     at = context.table_at(arguments.table, arguments.schema)
     columns = split_names(arguments.columns)
     if arguments.key and arguments.region is not None:
         raise InvalidInput("scan takes a key or --region, not both", hint="leave one of them out")
-    key, region = _key(at, arguments.table, arguments.key), arguments.region
+    key, region = _key(at, arguments.key), arguments.region
     rows = at.scan(columns, arguments.where, keys=key, region=region, limit=arguments.limit)
     return _scanned(context, rows, arguments)
 
 
-def _key(at: TableAt, typed: str, words: list[str]) -> tuple[Any, ...] | None:
-    """Return the key that some words are, the values of the first row keys; None without any. `typed` is the table."""
+def _key(at: TableAt, words: list[str]) -> tuple[Any, ...] | None:
+    """Return the key that some words are, the values of the first row keys; None without any."""
     from sleeper_nb.model.keys import parse_key
 
-    fields = at.schema.row_keys
-    named = [word.partition("=") for word in words]
-    if named and [name for name, _, _ in named] == [field.name for field in fields[: len(named)]]:
-        by_position = Action(f"scan {typed} {typed_line(value for _, _, value in named)}")
-        raise InvalidInput("a key is its values alone, in the order of the row keys", hint=("write ", by_position))
-    text = " ".join(words)
+    fields, text = at.schema.row_keys, " ".join(words)
     condition = re.fullmatch(r"(?:where\s+)?((\w+)\s*(?:[<>=!]|\b(?:in|is|like|between)\b).*)", text, re.IGNORECASE)
     if condition and condition[2] in at.schema.names:
-        with_where = Action(f"scan {typed} --where {in_quotes(condition[1])}")
-        raise InvalidInput(f"{text!r} is a condition, not a key", hint=("write ", with_where))
+        hint = f"a key is its values alone, in the order of the row keys; or write --where {in_quotes(condition[1])}"
+        raise InvalidInput(f"{text!r} is a condition, not a key", hint=hint)
     if len(words) > len(fields):
         names = ", ".join(f"{field.name} {field.text}" for field in fields)
         message = f"{len(words)} values are too many for a key of {at.name!r}"

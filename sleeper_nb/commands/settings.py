@@ -10,14 +10,13 @@ from sleeper_nb.commands.command import (
     DRY_RUN,
     MESSAGE,
     TABLE,
-    TypedLine,
     command,
     flag,
-    in_quotes,
     option,
     positional,
 )
 from sleeper_nb.commands.context import Context
+from sleeper_nb.commands.parse import check_quotes
 from sleeper_nb.errors import Action, InvalidInput
 from sleeper_nb.model.properties import STATE_STORES
 
@@ -56,7 +55,8 @@ def properties(context: Context, arguments: Namespace) -> Listing[PropertyValue]
     if arguments.accept:
         return _accept_file(context, table, words, arguments.unset)
     target = context.opened() if table is None else context.table(table)
-    _check_quotes(arguments.line)
+    typed = arguments.words[1:]
+    check_quotes(typed, arguments.written, lambda at: _goes_on(typed[at], typed[at + 1]), _NAMES)
     changes = _parse_changes(words, arguments.unset)
     names = [*(text.partition("=")[0].strip() for text in words), *arguments.unset]
     if not changes:
@@ -79,24 +79,9 @@ def _table_and_words(arguments: Namespace) -> tuple[str | None, list[str]]:
     return first, words
 
 
-def _check_quotes(line: TypedLine) -> None:
-    """Raise `InvalidInput` for a value that was cut at a space; the hint is the line with quotes."""
-    words = line.words
-    for start, word in enumerate(words):
-        following = words[start + 1 :]
-        if "=" not in word or not following or _NAMES.match(following[0]):
-            continue
-        if word == "=" and start:
-            before = [line.one_by_one(0, start - 1)] if start > 1 else []
-            instead = " ".join(["properties", *before, f"{words[start - 1]}={line.one_by_one(start + 1)}"])
-            raise InvalidInput("a property is set without spaces around =", hint=("write ", Action(instead)))
-        end = next((at for at, each in enumerate(words) if at > start and _NAMES.match(each)), len(words))
-        before = [line.one_by_one(0, start)] if start else []
-        after = [line.one_by_one(end)] if end < len(words) else []
-        instead = " ".join(["properties", *before, in_quotes(line.joined(start, end)), *after])
-        raise InvalidInput(
-            f"the value of {word.partition('=')[0]} has spaces, so it needs quotes", hint=("write ", Action(instead))
-        )
+def _goes_on(word: str, following: str) -> bool:
+    """Return whether a value was cut at a space, or the spaces around an equals sign cut it from its name."""
+    return following == "=" or (word != "=" and "=" in word and not _NAMES.match(following))
 
 
 _NAMES = re.compile(r"--?[a-z]|[a-z][\w-]*(\.[\w-]+)+\s*(=|$)", re.IGNORECASE)

@@ -47,7 +47,6 @@ class Opened(Report):
     prefix: str = ""
 
     def grid(self) -> Grid:
-        """Return where it is, and its tables."""
         rows = (
             ("warehouse", self.warehouse),
             ("instance", self.instance),
@@ -238,7 +237,6 @@ class Causes(Report):
             error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
     def grid(self) -> Grid:
-        """Return each error with its kind and the lines of its text."""
         rows: list[tuple[object, ...]] = []
         for number, error in enumerate(self.chain()):
             lines = _lines(error)

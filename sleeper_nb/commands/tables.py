@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,18 +20,17 @@ from sleeper_nb.commands.command import (
     TABLE,
     VERSION,
     WHERE,
-    TypedLine,
     command,
     flag,
     option,
     positional,
 )
-from sleeper_nb.commands.confirm import delete_confirmed
-from sleeper_nb.commands.context import Context, split_names
-from sleeper_nb.commands.edit_rows import to_where
-from sleeper_nb.commands.load import MATCHING_OPTIONS, READ, SOURCE_TEXT, load_options, source_of
-from sleeper_nb.errors import Action, Hint, InvalidInput, StorageError
-from sleeper_nb.model.properties import SPLITS_FILE, STATE_STORES
+from sleeper_nb.commands.confirm import confirmed
+from sleeper_nb.commands.context import Context, pairs, split_names
+from sleeper_nb.commands.edit_rows import TO_DELETE_ROWS
+from sleeper_nb.commands.load import MATCHING_OPTIONS, READ, SOURCE_TEXT, data_of, load_options
+from sleeper_nb.errors import Action, InvalidInput, NotFound, StorageError
+from sleeper_nb.model.properties import SPLITS_FILE
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
     from sleeper_nb.table import Table
     from sleeper_nb.widgets.form import CreateForm
 
-OLD_NAME = positional("old", "the table", "table", metavar="OLD")
-NEW_NAME = positional("new", "its new name: letters, digits, - and _", metavar="NEW")
 SPLITS = option("--splits", text="split points: first row keys at which new partitions begin", metavar="g,n,t")
 SPLITS_FROM_FILE = option("--splits-file", text="a file of split points, one a line, ascending", metavar="FILE",
                           kind="path")  # fmt: skip
@@ -65,16 +62,6 @@ KEYS = option("--keys", text="the row keys: columns of the data, the one that mo
               metavar="a,b", kind="data_columns", only_with="--from")  # fmt: skip
 LEAVES = option("--leaves", text="how many leaf partitions, with about equal shares of the rows; one for each "
                 "2 million rows if not given", kind="number", metavar="N", only_with="--from")  # fmt: skip
-
-
-def _columns_in_a_cell(line: TypedLine) -> Hint | None:
-    """Return the hint of ``create t city STRING KEY``, whose columns belong below the line."""
-    if len(line.words) < 3 or any(word.startswith("-") for word in line.words):
-        return None
-    columns = line.joined(1)
-    if line.prefix.startswith("%"):
-        return f"column definitions go into a cell, below its first line: %{line.prefix} create {line.words[0]}"
-    return f"column definitions go into a file: --schema FILE, with a line such as {columns}"
 
 
 @command(
@@ -99,8 +86,6 @@ def _columns_in_a_cell(line: TypedLine) -> Hint | None:
     SPLITS_FROM_FILE,
     option("--schema", text="a file with the columns, as lines or as JSON; - reads them from standard input",
            metavar="FILE", kind="path"),
-    option("--state-store", text="where its metadata is kept; the instance's default if not given",
-           choices=STATE_STORES, metavar="state-store"),
     option("--set", text="a property of the table; can be repeated", metavar="NAME=VALUE", many=True),
     examples=(
         "create trips --from trips.parquet --keys city --leaves 16",
@@ -115,7 +100,7 @@ def _columns_in_a_cell(line: TypedLine) -> Hint | None:
     body=True,
     warehouse="new",
     free="form",
-    instead=_columns_in_a_cell,
+    instead={"": "column definitions go into a cell, below its line %%sleeper create T; or a file: --schema FILE"},
 )  # fmt: skip
 def create(context: Context, arguments: Namespace) -> Table | CreatePlan | CreateForm | Answer:
     if arguments.form:
@@ -127,14 +112,13 @@ def create(context: Context, arguments: Namespace) -> Table | CreatePlan | Creat
         text = f"table {arguments.table} exists already; nothing was created or loaded"
         return Answer(Grid((), (), footer=text))
     points = typed_split_points(arguments.splits) if arguments.splits else None
-    properties = dict(map(parse_property, arguments.set))
+    properties = pairs(arguments.set, "--set NAME=VALUE")
     if arguments.splits_file:
         properties[SPLITS_FILE] = arguments.splits_file
     new = (arguments.table, _new_schema(context, arguments), points)
     wanted: dict[str, Any] = {
-        "state_store": arguments.state_store,
         "properties": properties,
-        "data": _new_rows(context, arguments),
+        "data": data_of(context, getattr(arguments, "from")),
         "row_keys": split_names(arguments.keys) or (),
         "sort_keys": split_names(arguments.sort) or (),
         "types": _types(arguments.types or ""),
@@ -149,11 +133,6 @@ def create(context: Context, arguments: Namespace) -> Table | CreatePlan | Creat
     table = session.create_table(*new, if_not_exists=arguments.if_not_exists, **wanted)
     table.prefix = context.prefix
     return table
-
-
-def _new_rows(context: Context, arguments: Namespace) -> Any:
-    sources = [source_of(context, word) for word in getattr(arguments, "from") or ()]
-    return sources[0] if len(sources) == 1 else sources or None
 
 
 def _types(text: str) -> dict[str, str]:
@@ -202,9 +181,8 @@ def _outside_brackets(text: str) -> list[str]:
     reads_only=True,
 )  # fmt: skip
 def split_points(context: Context, arguments: Namespace) -> SplitPointsEstimate:
-    sources = [source_of(context, word) for word in arguments.source]
     found: SplitPointsEstimate = context.opened().admin.split_points(
-        sources[0] if len(sources) == 1 else sources,
+        data_of(context, arguments.source),
         split_names(arguments.keys) or (),
         arguments.leaves,
         types=_types(arguments.types or ""),
@@ -219,21 +197,14 @@ def _create_form(context: Context, arguments: Namespace) -> CreateForm:
     context.check_shows_widgets("--form", Action("create T --schema FILE"))
     from sleeper_nb import widgets
 
-    sources = getattr(arguments, "from") or ()
+    sources = getattr(arguments, "from")
     words = " --from ".join(word if word.startswith("$") else shlex.quote(word) for word in sources)
-    return widgets.create_form(context.opened(), arguments.table, _new_rows(context, arguments), words)
-
-
-def parse_property(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise InvalidInput(f"--set {text!r} has no value", hint="write --set NAME=VALUE, once for each property")
-    return name.strip(), value.strip()
+    return widgets.create_form(context.opened(), arguments.table, data_of(context, sources), words)
 
 
 def _new_schema(context: Context, arguments: Namespace) -> Schema | None:
     """Return the schema in the cell or in ``--schema FILE``; None when it is that of data or of another table."""
-    from sleeper_nb.model.schema import Schema
+    from sleeper_nb.model.schema import Schema, read_schema
 
     if arguments.body is None and arguments.schema is None and (getattr(arguments, "from") or arguments.like):
         return None
@@ -243,16 +214,22 @@ def _new_schema(context: Context, arguments: Namespace) -> Schema | None:
         if context.face == "console":
             hint = f"give --from DATA --keys a,b; or --schema FILE, a file of lines: {line}; --schema - reads them"
         raise InvalidInput("create needs the columns of the table, in one way", hint=hint)
-    text = arguments.body or _read_schema(arguments.schema)
+    if arguments.schema is not None:
+        return read_schema(read_text(arguments.schema, "schema"), arguments.schema)
+    text = arguments.body
     return Schema.from_json(text) if text.lstrip().startswith("{") else Schema.from_ddl(text)
 
 
-def _read_schema(path: str) -> str:
+def read_text(path: str, what: str) -> str:
+    """Return the text of a file of a new table's schema or properties; that of standard input for ``-``."""
     try:
         return sys.stdin.read() if path == "-" else Path(path).expanduser().read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        hint = (f"name one: --{what} FILE; or ", Action("templates"), " writes one here to edit")
+        raise NotFound(f"no file {path} with the {what} of the table", hint=hint) from error
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise StorageError(f"cannot read the schema {path}: {reason}", hint="give a file of lines or JSON") from error
+        raise StorageError(f"cannot read the {what} {path}: {reason}", hint="give a text file") from error
 
 
 @command(
@@ -282,12 +259,6 @@ def describe(context: Context, arguments: Namespace) -> Stacked | Listing[Field]
 )
 def profile(context: Context, arguments: Namespace) -> Listing[ColumnProfile]:
     return context.table_at(arguments.table).profile(split_names(arguments.columns), arguments.where)
-
-
-def _to_widen(line: TypedLine) -> Hint | None:
-    """Return the hint of ``alter t --widen n=long``."""
-    is_meant = any(word.partition("=")[0] in {"--widen", "--type", "--types"} for word in line.words)
-    return "did you mean '--column-type'?" if is_meant else None
 
 
 @command(
@@ -329,26 +300,20 @@ def _to_widen(line: TypedLine) -> Hint | None:
         "evolve", "add-column", "rename-column", "drop-column", "column-type", "widen", "constraint", "default",
         "comment",
     ),
-    instead=_to_widen,
+    instead=dict.fromkeys(("--widen", "--type", "--types"), "did you mean '--column-type'?"),
 )  # fmt: skip
 def alter(context: Context, arguments: Namespace) -> AlterReport:
-    table = context.table(arguments.table)
-    checks: dict[str, str | None] = dict.fromkeys(arguments.drop_check or ())
-    _add_each(checks, [_parse_check(text) for text in arguments.add_check or ()], "check")
-    not_null = dict.fromkeys(arguments.set_not_null or (), True)
-    _add_each(not_null, [(name, False) for name in arguments.drop_not_null or ()], "column")
-    defaults: dict[str, str | None] = dict.fromkeys(arguments.drop_default or ())
-    _add_each(defaults, _parse_pairs("--default fare=0", arguments.default), "column")
-    comments: dict[str, str | None] = {}
-    _add_each(comments, _parse_pairs('--comment fare="in dollars"', arguments.comment), "column")
-    return table.alter(
-        _parse_columns(arguments.add_column or ()),
-        _parse_names("--rename-column old=new", arguments.rename_column, "renamed"),
-        arguments.drop_column or (),
-        types=_parse_names("--column-type name=long", arguments.column_type, "given a type"),
-        defaults=defaults,
-        not_null=not_null,
-        checks=checks,
+    defaults = _values(arguments.default, "--default fare=0")
+    comments = _values(arguments.comment, '--comment fare="in dollars"')
+    checks = dict(map(_parse_check, arguments.add_check))
+    return context.table(arguments.table).alter(
+        _parse_columns(arguments.add_column),
+        pairs(arguments.rename_column, "--rename-column old=new"),
+        arguments.drop_column,
+        types=pairs(arguments.column_type, "--column-type name=long"),
+        defaults=_together(defaults, dict.fromkeys(arguments.drop_default)),
+        not_null=_together(dict.fromkeys(arguments.set_not_null, True), dict.fromkeys(arguments.drop_not_null, False)),
+        checks=_together(checks, dict.fromkeys(arguments.drop_check)),
         comments=comments,
         comment=arguments.table_comment,
         unique_keys=None if arguments.unique_keys is None else arguments.unique_keys == "true",
@@ -364,36 +329,19 @@ def _parse_check(text: str) -> tuple[str, str]:
     return name, condition
 
 
-def _parse_pairs(example: str, texts: Iterable[str] | None) -> list[tuple[str, str]]:
-    """Return the names and values of ``NAME=VALUE``; quotes around a value are removed."""
-    pairs = []
-    for text in texts or ():
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not (name and equals):
-            raise InvalidInput(f"cannot read {text!r}", hint=f"write {example}")
-        if len(value) > 1 and value[0] == value[-1] in {"'", '"'}:
-            value = value[1:-1]
-        pairs.append((name, value))
-    return pairs
+def _values(texts: Iterable[str], example: str) -> dict[str, str]:
+    """Return the values of ``NAME=VALUE`` by name, without quotes around a value."""
+    return {
+        name: value[1:-1] if len(value) > 1 and value[0] == value[-1] in {"'", '"'} else value
+        for name, value in pairs(texts, example).items()
+    }
 
 
-def _parse_names(example: str, texts: Iterable[str] | None, done: str) -> dict[str, str]:
-    """Return the values of ``NAME=VALUE`` by name; each name once, and none without a value."""
-    named: dict[str, str] = {}
-    for name, value in _parse_pairs(example, texts):
-        if not value:
-            raise InvalidInput(f"cannot read {f'{name}='!r}", hint=f"write {example}")
-        if name in named:
-            raise InvalidInput(f"column {name!r} is {done} twice", hint="name it once")
-        named[name] = value
-    return named
-
-
-def _add_each(changes: dict[str, Any], pairs: Iterable[tuple[str, Any]], kind: str) -> None:
-    for name, value in pairs:
-        if name in changes:
-            raise InvalidInput(f"{kind} {name!r} is changed twice", hint="change it once")
-        changes[name] = value
+def _together(added: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return changes of two options by name; `InvalidInput` for a name that both have."""
+    for name in added.keys() & other.keys():
+        raise InvalidInput(f"{name!r} is changed twice", hint="change it once")
+    return {**added, **other}
 
 
 def _parse_columns(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -416,8 +364,8 @@ def _parse_columns(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
 @command(
     "rename",
     "rename a table; its data and history stay where they are",
-    OLD_NAME,
-    NEW_NAME,
+    positional("old", "the table", "table", metavar="OLD"),
+    positional("new", "its new name: letters, digits, - and _", metavar="NEW"),
     examples=("rename trips journeys",),
     words=("mv",),
 )
@@ -433,12 +381,10 @@ def rename(context: Context, arguments: Namespace) -> Table:
     CONFIRMED,
     examples=("drop trips", "drop trips --force"),
     words=("rm", "remove", "destroy"),
-    instead=to_where,
+    instead={"": TO_DELETE_ROWS},
 )
 def drop(context: Context, arguments: Namespace) -> DeletionReport:
-    session = context.opened()
-    drop_table = partial(session.drop_table, arguments.table)
-    return delete_confirmed(context, session, arguments, drop_table, lambda plan: plan.table)
+    return confirmed(context, arguments, partial(context.opened().drop_table, arguments.table))
 
 
 @command(
@@ -457,13 +403,12 @@ def drop(context: Context, arguments: Namespace) -> DeletionReport:
 def reinitialise(context: Context, arguments: Namespace) -> ReinitialiseReport:
     from sleeper_nb.model.keys import typed_split_points  # heavy: it brings pyarrow
 
-    session = context.opened()
     reinitialise_table = partial(
-        session.admin.reinitialise,
+        context.opened().admin.reinitialise,
         arguments.table,
         delete_partitions=arguments.delete_partitions,
         split_points=typed_split_points(arguments.splits) if arguments.splits else None,
         splits_file=arguments.splits_file,
         strings_base64=arguments.base64,
     )
-    return delete_confirmed(context, session, arguments, reinitialise_table, lambda plan: plan.table)
+    return confirmed(context, arguments, reinitialise_table)

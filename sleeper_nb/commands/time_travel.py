@@ -15,15 +15,14 @@ from sleeper_nb.commands.command import (
     TABLE,
     VERSION,
     WHERE,
-    TypedLine,
     command,
     flag,
     option,
     positional,
 )
-from sleeper_nb.commands.confirm import delete_confirmed
+from sleeper_nb.commands.confirm import confirmed
 from sleeper_nb.commands.context import Context
-from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
+from sleeper_nb.errors import Action, InvalidInput
 from sleeper_nb.model.snapshots import SavepointReference
 from sleeper_nb.report import Answer, Grid
 
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from sleeper_nb.model.snapshots import Snapshot
     from sleeper_nb.public_types import Diff, PublishReport, RollbackReport, SavepointDeletion, UnpublishReport
     from sleeper_nb.report import Listing
-    from sleeper_nb.table import Table
 
 
 @command(
@@ -64,7 +62,7 @@ _RANGE = re.compile(r"(v?\d+)(?:\.{2,3}|:)(v?\d+)")
     flag("--images", "by key, tell updated rows from inserted and deleted ones; with --rows, before and after"),
     REGION,
     WHERE,
-    LIMIT,
+    replace(LIMIT, only_with="--rows"),
     examples=("diff trips 12", "diff trips before-fix 15 --rows --limit 20", "diff trips@before-fix trips@15",
               'diff trips 12 --rows --where "fare < 0"', "diff trips 12 --rows --images"),
     words=("changes", "compare"),
@@ -81,20 +79,11 @@ def diff(context: Context, arguments: Namespace) -> Diff | ChangedRows:
         )
     if len(versions) == 1 and (both := _RANGE.fullmatch(versions[0])):
         raise InvalidInput(f"no version {versions[0]!r}", hint=("write ", Action(f"diff {name} {both[1]} {both[2]}")))
-    if arguments.limit is not None and not arguments.rows:
-        raise InvalidInput("--limit needs --rows", hint=Action(f"diff {' '.join((name, *versions))} --rows --limit 20"))
     table = context.table(name)
     if not arguments.rows:
         return table.diff(*versions, where=arguments.where, region=arguments.region, images=arguments.images)
     changes = table.changes(*versions, where=arguments.where, region=arguments.region, images=arguments.images)
     return context.shown(replace(changes.rows(arguments.limit), display=context.display))
-
-
-def _named_savepoint(line: TypedLine) -> Hint | None:
-    """Return the hint of ``create-savepoint t before-fix``: the name follows an option."""
-    if len(line.words) < 2 or any(word.startswith("-") for word in line.words[:2]):
-        return None
-    return "write ", Action(f"create-savepoint {line.one_by_one(0, 1)} --name {line.one_by_one(1)}")
 
 
 @command(
@@ -111,7 +100,7 @@ def _named_savepoint(line: TypedLine) -> Hint | None:
         'create-savepoint trips --name fix --snapshot 12 -m "fares were wrong"',
     ),
     words=("savepoint", "tag", "save"),
-    instead=_named_savepoint,
+    instead={"": ("write ", Action("create-savepoint T --name NAME"))},
 )
 def create_savepoint(context: Context, arguments: Namespace) -> Savepoint | Answer:
     table, reference = context.table_and_version(arguments.table, arguments.snapshot)
@@ -161,7 +150,7 @@ def delete_savepoint(context: Context, arguments: Namespace) -> SavepointDeletio
             "name one savepoint", hint=(Action(f"delete-savepoint {table.name} NAME"), ", or savepoint.1")
         )
     if arguments.name is not None:
-        which = _savepoint_named(table, arguments.name)
+        which = SavepointReference(arguments.name)
     elif arguments.id is not None:
         which = SavepointReference(arguments.id)
     elif isinstance(reference, SavepointReference):
@@ -170,23 +159,7 @@ def delete_savepoint(context: Context, arguments: Namespace) -> SavepointDeletio
         deleting, listing = Action(f"delete-savepoint {table.name} NAME"), Action(f"savepoints {table.name}")
         hint = (deleting, ", or savepoint.1; ", listing, " lists them")
         raise InvalidInput(f"{reference} is not a savepoint", hint=hint)
-    delete = partial(table.delete_savepoint, which)
-    return delete_confirmed(
-        context, context.opened(), arguments, delete, lambda plan: plan.savepoint.name or str(plan.id)
-    )
-
-
-def _savepoint_named(table: Table, name: str) -> SavepointReference:
-    """Return the savepoint with a name: a word after ``--name`` is never read as an id."""
-    points = table.savepoints()
-    names = [point.name for point in points if point.name]
-    if name not in names:
-        number = next((point.id for point in points if name in {str(point.id), f"savepoint.{point.id}"}), None)
-        if number is None:
-            raise NotFound.of("savepoint", name, names, where=f" of table {table.name!r}")
-        hint = (Action(f"delete-savepoint {table.name} --id {number}"), " deletes the one with that id")
-        raise NotFound(f"no savepoint is called {name!r}", hint=hint)
-    return SavepointReference(name)
+    return confirmed(context, arguments, partial(table.delete_savepoint, which))
 
 
 @command(

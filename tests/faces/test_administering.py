@@ -128,9 +128,9 @@ def test_reinitialise_table_as_the_specification_types_it(sleeper, folder):
 
 def test_reinitialise_table_refuses_what_it_cannot_do(sleeper):
     for words, code, expected in (
-        (("yes",), 1, "delete-partitions is true or false, not 'yes'"),
+        (("yes",), 2, "no DELETE PARTITIONS 'yes'\nhint: available: true, false"),
         (("true", "/nowhere/at.all"), 1, "split points file '/nowhere/at.all' does not exist"),
-        (("true", "rows.csv", "maybe"), 1, "base64-encoded is true or false"),
+        (("true", "rows.csv", "maybe"), 2, "no BASE64 ENCODED 'maybe'"),
         (("true", "rows.csv", "false", "more"), 2, "cannot use 'more'"),
     ):
         answer = sleeper("reinitialise-table", MADE, "trips", *words)

@@ -179,9 +179,9 @@ def test_without_a_row_to_change_there_is_no_new_version(typed):
     ("line", "problem", "hint"),
     [
         ("update trips", "update sets no column", 'add --set "fare = fare * 1.1"'),
-        ("update trips --set fare", "cannot read --set 'fare'", 'write --set "fare = fare * 1.1"'),
-        ("update trips --value =1", "cannot read --value '=1'", "write --value city=London"),
-        ("update trips --set fare=1 --set fare=2", "column 'fare' is set twice", "set it once"),
+        ("update trips --set fare", "cannot read 'fare'", 'write --set "fare = fare * 1.1"'),
+        ("update trips --value =1", "cannot read '=1'", "write --value city=London"),
+        ("update trips --set fare=1 --set fare=2", "'fare' is given twice", "give it once"),
         ("update trips --set fare=1 --value fare=2", "column 'fare' gets two values", "name it once: --set or --value"),
         (
             "overwrite trips $df --keys Rome",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -113,7 +112,7 @@ def test_names_of_the_issue_are_all_there():
     )
     wanted += "demo tour help jobs offline online maintain rollback leases diff why timeline alter "
     wanted += "rename drop reinitialise rename-table delete-table reinitialise-table properties "
-    wanted += "templates add-table instances add-instance set-online set-offline export-split-points apply split-points"
+    wanted += "templates add-table instances add-instance set-online set-offline apply split-points"
     wanted += " add-files profile delete purge update upsert overwrite completion autoload doctor publish unpublish"
     assert set(wanted.split()) == {command.name for command in COMMANDS.commands}
 
@@ -155,8 +154,7 @@ def test_an_unknown_command_names_the_nearest(typed, hint):
         ),
         ("history", "history needs a table", "usage: history T"),
         ("export t", "export needs a file or folder to write", "usage: export T[@REF] TO"),
-        ("rollback t to 3", "rollback cannot use 'to'", "write rollback t 3"),
-        ("rollback t to 3 -m 'a b'", "rollback cannot use 'to'", "write rollback t 3 -m 'a b'"),
+        ("rollback t to 3", "rollback cannot use '3'", "usage: rollback T[@REF] [REF]"),
         ("sql --engine duckdb", "sql needs a query", "usage: sql [options] "),
         ("sql --enjine duckdb select 1", "sql has no option '--enjine'", "did you mean '--engine'?"),
         ("inspect", "inspect needs a table", "usage: inspect T[@REF] SQL"),
@@ -176,7 +174,6 @@ def test_a_migration_needs_a_state_store_that_there_is(tmp_path):
     error = refused("migrate t --to S4StateStore")
     assert error.message == "no state store 'S4StateStore'"
     assert error.hint.startswith("did you mean 'S3StateStore'")
-    assert refused("create t --state-store S4StateStore", "k STRING KEY").message == error.message
     with sl.connect(tmp_path) as session:
         session.create_table("t", sl.Schema({"k": "string"}, {}, {}))
         context = Context("console", connect=sl.connect, session=session)
@@ -244,20 +241,18 @@ def test_sql_is_never_touched(statement):
 @pytest.mark.parametrize(
     ("typed", "name", "hint"),
     [
-        ("sql SELECT count(*) FROM t --plot hist", "--plot", "sql --plot hist SELECT …"),
-        ("sql SELECT 1 --as=pandas", "--as", "sql --as=pandas SELECT …"),
-        ("sql --engine duckdb select 1 --output x --dry-run", "--output",
-         "sql --output x --dry-run --engine duckdb select …"),
-        ("inspect t select 1 --output x", "--output", "inspect --output x t select …"),
-        ("sql select 1 --help", "--help", "sql --help select …"),
+        ("sql SELECT count(*) FROM t --plot hist", "--plot", "--plot hist"),
+        ("sql SELECT 1 --as=pandas", "--as", "--as=pandas"),
+        ("sql --engine duckdb select 1 --output x --dry-run", "--output", "--output x --dry-run"),
+        ("inspect t select 1 --output x", "--output", "--output x"),
+        ("sql select 1 --help", "--help", "--help"),
     ],
-)  # fmt: skip
+)
 def test_an_option_after_the_sql_is_told_where_to_stand(typed, name, hint):
     error = refused(typed)
     assert isinstance(error, InvalidInput)
     assert error.message == f"{name} after the SQL begins a comment"
-    assert error.hint == f"write %sleeper {hint}"
-    assert COMMANDS.parse_line(hint.replace("…", "1"))
+    assert error.hint == f"write {hint} before the statement"
     assert parsed("sql", f"{typed}\n")[1].statement == f"{typed}\n"
 
 
@@ -271,7 +266,7 @@ def test_options_behind_a_statement_of_the_console_are_options():
     found = COMMANDS.parse_argv(["inspect", "t", "select 1", "--warehouse", "w"], (option("--warehouse", text="w"),))
     assert (found.arguments.statement, found.arguments.warehouse) == ("select 1", "w")
     assert COMMANDS.parse_argv(["sql", "select 1", "--help"]).command.name == "help"
-    with pytest.raises(InvalidInput, match=r"after the SQL .*\nhint: write sleeper sql --plot hist SELECT …"):
+    with pytest.raises(InvalidInput, match=r"after the SQL .*\nhint: write --plot hist before the statement"):
         COMMANDS.parse_argv(["sql", "SELECT 1 --plot hist"])
     with pytest.raises(InvalidInput, match="sql has no option '--limit'"):
         COMMANDS.parse_argv(["sql", "SELECT 1", "--limit", "2"])
@@ -324,7 +319,6 @@ def test_a_chart_of_a_cell_or_after_a_statement_of_the_console_needs_no_kind():
     assert parsed("sql --plot", "SELECT 1")[1].plot == ""
     found = COMMANDS.parse_argv(["sql", "SELECT a, b FROM t", "--plot", "--log", "x"]).arguments
     assert (found.plot, found.log, found.statement) == ("", "x", "SELECT a, b FROM t")
-    assert "'pie'" in refused("sql --plot pie SELECT 1").message
     assert parsed("sql SELECT 1")[1].plot is None
 
 
@@ -358,7 +352,7 @@ def test_an_empty_or_unwanted_version_is_an_error():
     context = Context("console", connect=sl.connect)
     with pytest.raises(InvalidInput, match="works on the current version"):
         context.table("flights@12")
-    with pytest.raises(InvalidInput, match="no warehouse is open\nhint: sleeper use"):
+    with pytest.raises(InvalidInput, match=r"no warehouse is open\nhint: sleeper_nb\.connect"):
         context.table("flights")
 
 
@@ -391,12 +385,3 @@ def test_a_line_leaves_nothing_for_the_next_one():
     again.set.append("changed")
     assert parsed("update t --set a=1 --set b=2")[1].set == ["a=1", "b=2"]
     assert parsed("update t --where d=4")[1].set == []
-
-
-def test_threads_parse_lines_of_one_command():
-    def is_right(number):
-        _, found = parsed(f"scan t --limit {number} key{number} other")
-        return (found.limit, found.key) == (number, [f"key{number}", "other"])
-
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(is_right, range(1, 400)))

@@ -32,7 +32,7 @@ def hint_of(cell, shell):
         ("delete t --where city=a", TEXT.format("a")),
         ("delete t --where 'city = \"position\"'", TEXT.format("position")),
         ("update t --set city=hello --where id=1", TEXT.format("hello")),
-        ("scan t --keys 1", "write %sleeper scan t 1"),
+        ("scan t --keys 1", "write %sleeper scan T KEY"),
         ('sql DELETE FROM t WHERE city = "a"', TEXT.format("a")),
         ('sql SELECT * FROM t WHERE city = "a"', TEXT.format("a")),
         ('sql MERGE INTO t USING df s ON t.id = s.id AND t.city = "row" WHEN MATCHED THEN DELETE', TEXT.format("row")),

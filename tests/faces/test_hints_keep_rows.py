@@ -16,24 +16,19 @@ def test_a_transaction_is_replaced_by_a_savepoint_first(refused, statement):
 
 
 DELETIONS = [
-    ("delete trips WHERE day = 2", 'delete trips --where "day = 2"'),
-    ("delete trips day=2", 'delete trips --where "day=2"'),
-    ("drop trips 'day = 2'", 'delete trips --where "day = 2"'),
-    ("drop trips where city = 'rome'", "delete trips --where \"city = 'rome'\""),
-    ("delete FROM trips WHERE day IS NULL", 'delete trips --where "day IS NULL"'),
+    "delete trips WHERE day = 2",
+    "delete trips day=2",
+    "drop trips 'day = 2'",
+    "drop trips where city = 'rome'",
+    "delete FROM trips WHERE day IS NULL",
+    "delete table trips",
 ]
 
 
-@pytest.mark.parametrize(("line", "instead"), DELETIONS)
-def test_rows_to_delete_are_not_a_table_to_delete(typed, refused, line, instead):
+@pytest.mark.parametrize("line", DELETIONS)
+def test_rows_to_delete_are_not_a_table_to_delete(typed, refused, line):
     _, hint = refused(line)
-    assert hint == f"to delete rows: %sleeper {instead}"
-    typed(f"{instead} --dry-run")
-
-
-@pytest.mark.parametrize("line", ["drop trips other", "delete trips other"])
-def test_other_words_after_drop_and_delete_are_no_condition(refused, line):
-    assert "to delete rows" not in refused(line)[1]
+    assert hint == ('to delete rows: %sleeper delete T --where "fare < 0"; to delete the table itself: %sleeper drop T')
 
 
 @pytest.mark.parametrize("command", ["delete", "purge"])
@@ -44,10 +39,6 @@ def test_delete_or_purge_alone_says_how_to_delete_all_rows_and_how_to_drop_the_t
         hint == f"to delete all rows: %sleeper {command} trips --force; to delete the table itself: %sleeper drop trips"
     )
     assert typed(f"{command} trips --force --dry-run").deleted == typed("scan trips").count()
-
-
-def test_delete_table_is_drop(refused):
-    assert refused("delete table trips")[1] == "write %sleeper drop trips"
 
 
 def test_rows_that_more_keys_tell_apart_are_not_to_be_dropped(typed, refused):
@@ -83,20 +74,16 @@ def test_a_merge_by_all_keys_keeps_one_row_of_the_source(refused, shell):
 
 
 QUOTES = [
-    ("delete trips --where fare > 10", 'delete trips --where "fare > 10"', "--where"),
-    ("delete trips --where city = 'rome' -m 'no rome'",
-     "delete trips --where \"city = 'rome'\" -m 'no rome'", "--where"),
-    ("scan trips --where fare >10 --limit 1", 'scan trips --where "fare >10" --limit 1', "--where"),
-    ("scan trips --where city is not null", 'scan trips --where "city is not null"', "--where"),
-    ("update trips --set fare = fare + 1 --where day = 1", 'update trips --set "fare = fare + 1" --where "day = 1"',
-     "--set"),
-    ("overwrite trips --where city = 'oslo' $less", "overwrite trips --where \"city = 'oslo'\" $less", "--where"),
-    ("alter trips --add-column note string", 'alter trips --add-column "note string"', "--add-column"),
-    ("properties trips sleeper.table.expect=fare > 0", 'properties trips "sleeper.table.expect=fare > 0"',
-     "sleeper.table.expect"),
+    ("delete trips --where fare > 10", '--where "fare > 10"', "--where"),
+    ("delete trips --where city = 'rome' -m 'no rome'", "--where \"city = 'rome'\"", "--where"),
+    ("scan trips --where fare >10 --limit 1", '--where "fare >10"', "--where"),
+    ("scan trips --where city is not null", '--where "city is not null"', "--where"),
+    ("update trips --set fare = fare + 1 --where day = 1", '--set "fare = fare + 1"', "--set"),
+    ("overwrite trips --where city = 'oslo' $less", "--where \"city = 'oslo'\"", "--where"),
+    ("alter trips --add-column note string", '--add-column "note string"', "--add-column"),
+    ("properties trips sleeper.table.expect=fare > 0", '"sleeper.table.expect=fare > 0"', "sleeper.table.expect"),
     ("properties trips sleeper.table.expect=city <> 'x' sleeper.table.gc.delay.minutes=60",
-     "properties trips \"sleeper.table.expect=city <> 'x'\" sleeper.table.gc.delay.minutes=60",
-     "sleeper.table.expect"),
+     "\"sleeper.table.expect=city <> 'x'\"", "sleeper.table.expect"),
 ]  # fmt: skip
 
 
@@ -104,18 +91,13 @@ QUOTES = [
 def test_a_value_without_quotes_is_repeated_with_them(typed, refused, line, instead, name):
     message, hint = refused(line)
     assert message == f"the value of {name} has spaces, so it needs quotes"
-    assert hint == f"write %sleeper {instead}"
-
-
-@pytest.mark.parametrize("at", [0, 2, 3, 4, 7, 8])
-def test_the_line_with_quotes_can_be_typed(typed, at):
-    assert typed(QUOTES[at][1]) is not None
+    assert hint == f"write {instead}"
 
 
 def test_columns_after_create_belong_into_a_cell(refused, cell):
     message, hint = refused("create t3 city STRING KEY, fare DOUBLE")
     assert message == "create cannot use 'city'"
-    assert hint == "column definitions go into a cell, below its first line: %%sleeper create t3"
+    assert hint == "column definitions go into a cell, below its line %%sleeper create T; or a file: --schema FILE"
     assert cell("%%sleeper create t3\ncity STRING KEY, fare DOUBLE").schema.names == ("city", "fare")
 
 

@@ -166,10 +166,11 @@ def test_split_points_go_out_and_in_again(demo, folder):
     assert demo("create", "t", "--splits", 'g,"n,é"', "--schema", "a.ddl", "--instance", "demo")[0] == 0
     base64_encoded = ("--set", "sleeper.table.splits.base64.encoded=true")
     for name, out, more in (("again", (), ()), ("encoded", ("--base64",), base64_encoded)):
-        assert demo("export-split-points", "t", "points.txt", *out, "--instance", "demo")[0] == 0
+        assert demo("partitions", "t", "--to", "points.txt", *out, "--instance", "demo")[0] == 0
         words = ("create", name, "--schema", "a.ddl", "--splits-file", "points.txt", *more, "--instance", "demo")
         assert demo(*words)[0] == 0
-        assert demo("export-split-points", name, "--instance", "demo")[1] == "g\nn,é\n"
+        assert demo("partitions", name, "--to", "again.txt", "--instance", "demo")[0] == 0
+        assert (folder / "again.txt").read_text() == "g\nn,é\n"
     assert (folder / "points.txt").read_text().split()[1] == base64.b64encode("n,é".encode()).decode()
 
 
@@ -186,7 +187,6 @@ def test_the_same_in_a_notebook(shell):
     assert "offline" in repr(run("set-offline other elsewhere"))
     assert run(f"properties trips {DELAY}=7")[0].value == "7"
     assert run("properties --describe").described
-    assert repr(run("export-split-points trips")) == ""
     with pytest.raises(NotFound):
         run("add-table nowhere t")
     with pytest.raises(AlreadyExists):

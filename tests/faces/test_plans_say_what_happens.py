@@ -101,4 +101,4 @@ def test_the_console_reads_a_statement_from_standard_input(trips, capsys, monkey
     assert cli.main(["--warehouse", "warehouse", "sql", "-"]) == 0
     assert "42" in capsys.readouterr().out
     assert cli.main(["--warehose", "warehouse", "tables"]) == 2
-    assert "did you mean '--warehouse'?" in capsys.readouterr().err
+    assert "no command '--warehose'" in capsys.readouterr().err

@@ -24,14 +24,15 @@ OF_FACES = {
         "autoload",
         "completion",
     ),
-    *("templates", "add-table", "delete-table", "reinitialise-table", "set-online", "set-offline"),
-    *("export-split-points", "instances", "add-instance"),
+    *("templates", "instances", "add-instance"),
 }
-"""Commands that no method does: of notebooks and consoles, and the names of Sleeper's scripts."""
+"""Commands that no method does: of notebooks and consoles."""
 
 
 def test_a_command_a_method_and_a_procedure_that_do_the_same_have_the_same_name():
-    words = {command.name: reference_page.python_word(command) for command in COMMANDS.commands}
+    commands = [command for command in COMMANDS.commands if not command.alias]
+    words = {command.name: reference_page.python_word(command) for command in commands}
+    assert len(words) - len(OF_FACES) == 48
     assert {name for name, word in words.items() if not word} == OF_FACES
     for procedure in PROCEDURES:
         name = procedure.name.removesuffix("_all").replace("_", "-")
@@ -39,6 +40,25 @@ def test_a_command_a_method_and_a_procedure_that_do_the_same_have_the_same_name(
             assert words[name].removeprefix("table.").removeprefix("session.") == procedure.method
         else:
             assert procedure.method.rpartition(".")[2] == procedure.name
+
+
+def test_each_script_of_sleeper_is_another_name_of_a_command():
+    named = {command.name: command.alias for command in COMMANDS.commands if command.alias}
+    assert named == {
+        "add-table": "create",
+        "rename-table": "rename",
+        "delete-table": "drop",
+        "reinitialise-table": "reinitialise",
+        "set-online": "online",
+        "set-offline": "offline",
+    }
+    text = reference_page.page()
+    assert all(f"| `{name} INSTANCE-ID " in text for name in named)
+
+
+def test_no_command_has_more_options_than_a_reader_can_hold():
+    options = {each.name: sum(one.is_option for one in each.arguments) for each in COMMANDS.commands}
+    assert max(options.values()) == options["create"] == 20
 
 
 def test_each_command_option_and_property_is_in_it(tmp_path):

@@ -96,12 +96,12 @@ def test_rows_of_a_scan_are_given_as_a_library_has_them(run):
         (
             "properties trips snapshot.time-retained=30 d",
             "the value of snapshot.time-retained has spaces, so it needs quotes",
-            'write %sleeper properties trips "snapshot.time-retained=30 d"',
+            'write "snapshot.time-retained=30 d"',
         ),
         (
             "properties trips sleeper.table.gc.delay.minutes = 30",
-            "a property is set without spaces around =",
-            "write %sleeper properties trips sleeper.table.gc.delay.minutes=30",
+            "the value of sleeper.table.gc.delay.minutes has spaces, so it needs quotes",
+            'write "sleeper.table.gc.delay.minutes = 30"',
         ),
         ("completion", "completion needs SHELL", "usage: completion bash|zsh|fish"),
         (
@@ -192,9 +192,8 @@ def test_what_means_a_snapshot_deletes_no_savepoint(run, word):
 @pytest.mark.parametrize("name", ["savepoint.1", "1", "savepoint.2"])
 def test_a_name_to_delete_is_no_id(run, name):
     run("%sleeper create-savepoint trips")
-    with pytest.raises(NotFound, match=f"no savepoint is called '{name}'") as caught:
+    with pytest.raises(NotFound, match=f"no savepoint '{name}'"):
         run(f"%sleeper delete-savepoint trips --name {name} --force")
-    assert caught.value.hint == f"%sleeper delete-savepoint trips --id {name[-1]} deletes the one with that id"
     assert [point.id for point in run("%sleeper savepoints trips")] == [1, 2]
     with pytest.raises(NotFound, match="no savepoint 'before-fax' of table 'trips'") as caught:
         run("%sleeper delete-savepoint trips --name before-fax")

@@ -144,7 +144,7 @@ def test_commands_take_and_show_iso_text(run: Callable[..., str], session: sl.Se
     assert "ts [2013-01-01T00:00:00Z, 2013-07-01T00:00:00Z)" in run("partitions", "t")
     run("split", "t", "--at", "2013-03-01 12:00:00.5")
     points = "2013-01-01T00:00:00Z\n2013-03-01T12:00:00.500000Z\n2013-07-01T00:00:00Z\n"
-    run("export-split-points", "t", "points.txt")
+    run("partitions", "t", "--to", "points.txt")
     assert (tmp_path / "points.txt").read_text() == points
     run("create", "again", "--splits-file", "points.txt", "--schema", "schema.ddl")
     assert session.table("again").at(1).state.tree.split_points() == session.table("t").at(3).state.tree.split_points()

@@ -326,5 +326,5 @@ def test_the_console_says_a_line_while_jobs_run_and_leaves_a_table(session, trip
     seen = COMMANDS.parse_argv(["jobs", "trips", "--watch"]).run(context)
     assert lines == [("0 of 3 jobs · 0 of 6 rows", 0, 0), ""]
     assert (len(seen.jobs), seen.finished, seen.rows) == (3, 3, (6, 6))
-    with pytest.raises(sl.InvalidInput, match="follows all running jobs"):
+    with pytest.raises(sl.InvalidInput, match="--watch follows all that runs"):
         COMMANDS.parse_argv(["jobs", "trips", "--watch", "--failed"]).run(context)
