@@ -98,6 +98,8 @@ class CommandTable:
         """
         if word in self.by_name:
             return self.by_name[word]
+        if word == "show" and following and following[0] in self.by_name:  # as SQL says it
+            raise NotFound(f"no command {word!r}", hint=("did you mean ", Action(following[0]), "?"))
         synonyms = [command.name for command in self.commands if word.lower() in command.words]
         if synonyms:
             raise NotFound(f"no command {word!r}", hint=f"did you mean {' or '.join(map(repr, synonyms))}?")

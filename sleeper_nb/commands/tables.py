@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from argparse import Namespace
@@ -121,7 +122,7 @@ def create(context: Context, arguments: Namespace) -> Table | CreatePlan | Creat
         "data": data_of(context, getattr(arguments, "from")),
         "row_keys": split_names(arguments.keys) or (),
         "sort_keys": split_names(arguments.sort) or (),
-        "types": _types(arguments.types or ""),
+        "types": _types(arguments.types),
         "leaves": arguments.leaves,
         "like": arguments.like,
         "or_replace": arguments.or_replace,
@@ -135,29 +136,12 @@ def create(context: Context, arguments: Namespace) -> Table | CreatePlan | Creat
     return table
 
 
-def _types(text: str) -> dict[str, str]:
-    """Read ``col=TYPE,…``; commas inside brackets belong to a type."""
-    types = {}
-    for part in filter(str.strip, _outside_brackets(text)):
-        name, equals, kind = part.partition("=")
-        if not equals or not kind.strip():
-            raise InvalidInput(f"cannot read {part.strip()!r} in --types", hint="write --types fare=double,note=string")
-        if name.strip() in types:
-            raise InvalidInput(f"column {name.strip()!r} occurs twice in --types", hint="give it one type")
-        types[name.strip()] = kind.strip()
-    return types
+_PAIR_FOLLOWS = re.compile(r",(?=[^,]*=)")
+"""A comma between two types: one inside a type has no equals sign before the next comma."""
 
 
-def _outside_brackets(text: str) -> list[str]:
-    """Return the parts of a text between the commas that are in no brackets."""
-    parts, depth = [""], 0
-    for character in text:
-        depth += (character in "<([") - (character in ">)]")
-        if character == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return parts
+def _types(text: str | None) -> dict[str, str]:
+    return pairs(_PAIR_FOLLOWS.split(text), "--types fare=double,note=string") if text else {}
 
 
 @command(
@@ -185,7 +169,7 @@ def split_points(context: Context, arguments: Namespace) -> SplitPointsEstimate:
         data_of(context, arguments.source),
         split_names(arguments.keys) or (),
         arguments.leaves,
-        types=_types(arguments.types or ""),
+        types=_types(arguments.types),
         **load_options(arguments),
     )
     if arguments.to:

@@ -34,7 +34,7 @@ def test_create_says_that_data_follows_an_option(typed, tmp_path, source):
     error = refused(typed, f"create t {source} --keys id --by-name")
     assert error.hint == f"write --from {source}"
     assert typed(f"%sleeper create t {error.hint.removeprefix('write ')} --keys id --by-name").scan().count() == 2
-    assert refused(typed, "create u other --keys id").hint.startswith("usage: create")
+    assert refused(typed, "create u other --keys id").hint.startswith("column definitions go into a cell")
 
 
 def test_a_name_that_by_name_matches_is_not_to_be_left_out(typed):

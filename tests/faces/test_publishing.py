@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import polars as pl
 import pytest
 from pyiceberg.table import StaticTable
 
-from sleeper_nb.errors import NotFound
+from sleeper_nb.errors import ConfirmationNeeded, NotFound
 
 FARES = [1.0, 3.0, 20.0]
 
@@ -135,3 +138,18 @@ def test_only_savepoints_are_published_where_the_property_says_so(typed):
     status = repr(typed("status trips"))
     assert "snapshot 2 as Iceberg" in status
     assert "should be published" not in status
+
+
+def test_what_another_engine_has_written_is_deleted_only_with_force(typed):
+    typed("publish trips")
+    (metadata,) = Path("warehouse").rglob("v1.metadata.json")
+    body = json.loads(metadata.read_bytes())
+    body["snapshots"].append({**body["snapshots"][0], "snapshot-id": 77, "summary": {"operation": "append"}})
+    written = metadata.with_name("v2.metadata.json")
+    written.write_text(json.dumps(body))
+    for line in ("unpublish trips", "sql CALL sys.unpublish('trips')"):
+        with pytest.raises(ConfirmationNeeded, match="snapshot 77, which would be deleted"):
+            typed(line)
+    assert written.exists()
+    typed("unpublish trips --force")
+    assert not written.exists()

@@ -871,7 +871,7 @@ def test_data_that_a_library_cannot_compute_is_bad_input(session, make):
 def test_a_column_has_one_type_in_a_command(shell):
     shell.run_cell("%sleeper use ./w").raise_error()
     shell.user_ns["df"] = FRAME
-    with pytest.raises(sl.InvalidInput, match="column 'n' occurs twice in --types"):
+    with pytest.raises(sl.InvalidInput, match="'n' is given twice"):
         shell.run_line_magic("sleeper", "create trips --from $df --keys city --types n=int,n=long")
 
 
