@@ -44,8 +44,9 @@ import pyarrow.parquet as pq
 
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound, OutcomeUnknown, StorageError, first_line
 from sleeper_nb.load.casts import JUDGED, InexactValueError, exactly
-from sleeper_nb.load.conform import Difference, cast_column, inexact, row_after
+from sleeper_nb.load.conform import Difference, RawColumns, column_of_parts, inexact, row_after
 from sleeper_nb.load.ingest import discard_files, leaf_rows, references_to, rows_by_leaf
+from sleeper_nb.load.load_options import EXACT
 from sleeper_nb.load.load_report import AddFilesPlan, LoadReport, Refusal
 from sleeper_nb.load.row_checks import (
     JudgedRows,
@@ -605,7 +606,8 @@ class _Examiner:
 
     def _check_keys(self, table: pa.Table, before: SortedKeys) -> None:
         for each in self._in_time:
-            column = cast_column(table[each.name], each, partial(row_after, before.rows), is_row_key=True)
+            raw = RawColumns((), {each.name: table[each.name]}, table.num_rows, place=partial(row_after, before.rows))
+            column = column_of_parts([raw], each, EXACT, is_row_key=True)
             if isinstance(column, Difference):
                 raise _RefusedError(f"does not fit: {column.problem}", OUT_OF_YEARS)
         before.see(table)
@@ -674,7 +676,7 @@ def _check_column(values: pa.Array, of: Field, before: int) -> None:
     try:
         loaded = exactly(values, of.type)
     except InexactValueError as error:
-        problem = inexact(error, of, partial(row_after, before)).problem
+        problem = inexact(error, of, row_after(before, error.index or 0)).problem
         raise _RefusedError(f"does not fit: {problem}", error.hint) from error
     if of.type.holds("uuid") and not loaded.equals(values.cast(of.type.arrow)):
         problem = f"has UUIDs in column {of.name!r} that are not written in lower case, with hyphens"

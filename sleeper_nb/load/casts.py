@@ -320,27 +320,6 @@ def first_bad(values: Any, cast: Callable[[Any], Any]) -> int | None:
     return low
 
 
-_MOST_TRIES = 2000
-"""So many casts are tried to count the values that fail, a fraction of a second; then the count is a lower bound."""
-
-
-def bad_count(values: Any, cast: Callable[[Any], Any]) -> tuple[int, bool]:
-    """Return for how many values a cast fails, and whether all of them were counted. Values are sliceable."""
-    tries, count, waiting = 0, 0, [(0, len(values))]
-    while waiting and tries < _MOST_TRIES:
-        start, end = waiting.pop()
-        tries += 1
-        try:
-            cast(values[start:end])
-        except (InexactValueError, *BAD_VALUE):
-            if end - start == 1:
-                count += 1
-            else:
-                middle = (start + end) // 2
-                waiting += [(middle, end), (start, middle)]
-    return count, not waiting
-
-
 def plain_values(array: pa.Array) -> pa.Array:
     """Return dictionary or run-length encoded values, views and known extension types as plain values."""
     kind = array.type
@@ -810,7 +789,9 @@ Misfits = list[tuple[int, InexactValueError]]
 """The index of each value that does not fit, and why."""
 
 
-def cast_apart(values: Any, cast: Callable[[Any], pa.Array], kind: pa.DataType) -> tuple[pa.Array, Misfits]:
+def cast_apart(
+    values: Any, cast: Callable[[Any], pa.Array], kind: pa.DataType, most: int | None = None
+) -> tuple[pa.Array, Misfits]:
     """Return values cast to a type, NULL where a value does not fit, and the values that do not.
 
     Parameters
@@ -819,22 +800,26 @@ def cast_apart(values: Any, cast: Callable[[Any], pa.Array], kind: pa.DataType) 
         An Arrow array or a list. Texts are cast once for each different text.
     cast
         Returns a slice of the values with the type `kind`, or raises `InexactValueError`.
+    most
+        More misfits than these are not looked for: then all values are NULL.
     """
     if not isinstance(values, pa.Array) or not pa.types.is_string(values.type):
-        return _halved(values, cast, kind)
+        return _halved(values, cast, kind, most)
     try:
         return cast(values), []
     except InexactValueError:
         pass
     encoded = values.dictionary_encode()
-    different, misfits = _halved(encoded.dictionary, cast, kind)
+    different, misfits = _halved(encoded.dictionary, cast, kind, most)
     errors = dict(misfits)
     wrong = pc.is_in(encoded.indices, pa.array(list(errors), encoded.indices.type))
-    rows = np.flatnonzero(wrong.to_numpy(zero_copy_only=False)).tolist()
+    rows = np.flatnonzero(wrong.to_numpy(zero_copy_only=False))[: None if most is None else most + 1].tolist()
     return different.take(encoded.indices), [(row, errors[encoded.indices[row].as_py()]) for row in rows]
 
 
-def _halved(values: Any, cast: Callable[[Any], pa.Array], kind: pa.DataType) -> tuple[pa.Array, Misfits]:
+def _halved(
+    values: Any, cast: Callable[[Any], pa.Array], kind: pa.DataType, most: int | None
+) -> tuple[pa.Array, Misfits]:
     """Cast values in parts: up to the first that does not fit, and then the two halves of the others."""
     parts: list[pa.Array] = []
     misfits: Misfits = []
@@ -850,6 +835,8 @@ def _halved(values: Any, cast: Callable[[Any], pa.Array], kind: pa.DataType) -> 
         if end - start == 1:
             parts.append(pa.nulls(1, kind))
             misfits.append((start, bad))
+            if most is not None and len(misfits) > most:
+                return pa.nulls(len(values), kind), misfits
         elif index is None:
             waiting += [(middle, end), (start, middle)]
         else:

@@ -11,11 +11,9 @@ have another time or another fraction, which the narrower type refuses. Numbers 
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import Action, HintParts, InvalidInput
-from sleeper_nb.load.casts import BAD_VALUE, LEADING_ZERO, InexactValueError, exactly
+from sleeper_nb.load.casts import BAD_VALUE, LEADING_ZERO, cast_apart, exactly
 from sleeper_nb.load.conform import giving_type, row_number
 from sleeper_nb.load.csv_text import are_moments_of_digits, as_written_in, has_pattern, without_thousands
 from sleeper_nb.model.csv_format import DEFAULT_CSV, CsvFormat
@@ -31,11 +29,9 @@ from sleeper_nb.model.evolution import DIGITS, widens
 from sleeper_nb.model.schema import FieldType, is_list_type
 
 _MOST_DIGITS: Final = 38
-_ORDER: Final = ("tinyint", "smallint", "int", "long", "float", "double", "date", "timestamp")
 
 
-@dataclass(frozen=True, slots=True)
-class TypeMismatch:
+class TypeMismatchError(Exception):
     """Two types of which none holds the values of both.
 
     Parameters
@@ -44,54 +40,36 @@ class TypeMismatch:
         Where in the column: ``.zip`` in a struct with a field of that name, ``[]`` in a list; "" for the column itself.
     """
 
-    path: str
-    types: tuple[str, str]
-
-    @property
-    def is_nested(self) -> bool:
-        """Whether one of the types is nested and the other is not, or is nested otherwise."""
-        return any("<" in each for each in self.types)
+    def __init__(self, path: str, one: pa.DataType, other: pa.DataType) -> None:
+        super().__init__(path, one, other)
+        self.path = path
+        self.names = tuple(str(_field_type(kind) or kind) for kind in (one, other))
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedType:
-    """The type for two sources, with strings where none holds the values of both."""
-
-    type: pa.DataType
-    mismatches: tuple[TypeMismatch, ...] = ()
-
-
-def joined_type(one: pa.DataType, other: pa.DataType, path: str = "") -> JoinedType:
-    """Return the Arrow type that holds the values of two."""
+def joined_type(one: pa.DataType, other: pa.DataType, path: str = "") -> pa.DataType:
+    """Return the Arrow type that holds the values of two; `TypeMismatchError` when there is none."""
     if one == other or pa.types.is_null(other):
-        return JoinedType(one)
+        return one
     if pa.types.is_null(one):
-        return JoinedType(other)
+        return other
     if is_list_type(one) and is_list_type(other):
-        inner = joined_type(one.value_type, other.value_type, f"{path}[]")
-        return JoinedType(pa.list_(inner.type), inner.mismatches)
+        return pa.list_(joined_type(one.value_type, other.value_type, f"{path}[]"))
     if pa.types.is_map(one) and pa.types.is_map(other):
         key = joined_type(one.key_type, other.key_type, f"{path}.key")
-        item = joined_type(one.item_type, other.item_type, f"{path}.value")
-        return JoinedType(pa.map_(key.type, item.type), (*key.mismatches, *item.mismatches))
+        return pa.map_(key, joined_type(one.item_type, other.item_type, f"{path}.value"))
     if pa.types.is_struct(one) and pa.types.is_struct(other):
-        return _joined_structs(one, other, path)
-    wider, names = _wider(_field_type(one), _field_type(other)), (_name(one), _name(other))
-    if wider is not None:
-        return JoinedType(wider.arrow)
-    return JoinedType(pa.string(), (TypeMismatch(path, (min(names, key=_place), max(names, key=_place))),))
-
-
-def _joined_structs(one: pa.StructType, other: pa.StructType, path: str) -> JoinedType:
-    known, given = ({each.name: each for each in kind} for kind in (one, other))
-    fields: list[pa.Field] = []
-    mismatches: list[TypeMismatch] = []
-    for name in {**known, **given}:
-        pair = [of[name] for of in (known, given) if name in of]
-        inner = joined_type(pair[0].type, pair[-1].type, f"{path}.{name}")
-        mismatches += inner.mismatches
-        fields.append(pa.field(name, inner.type, nullable=len(pair) < 2 or any(each.nullable for each in pair)))
-    return JoinedType(pa.struct(fields), tuple(mismatches))
+        known, given = ({each.name: each for each in kind} for kind in (one, other))
+        fields = []
+        for name in {**known, **given}:
+            pair = [of[name] for of in (known, given) if name in of]
+            nullable = len(pair) < 2 or any(each.nullable for each in pair)
+            kind = joined_type(pair[0].type, pair[-1].type, f"{path}.{name}")
+            fields.append(pa.field(name, kind, nullable=nullable))
+        return pa.struct(fields)
+    wider = _wider(_field_type(one), _field_type(other))
+    if wider is None:
+        raise TypeMismatchError(path, one, other)
+    return wider.arrow
 
 
 def _field_type(kind: pa.DataType) -> FieldType | None:
@@ -99,14 +77,6 @@ def _field_type(kind: pa.DataType) -> FieldType | None:
         return FieldType.from_arrow(kind)
     except InvalidInput:
         return None
-
-
-def _name(kind: pa.DataType) -> str:
-    return str(_field_type(kind) or kind)
-
-
-def _place(name: str) -> tuple[int, str]:
-    return (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)
 
 
 def _wider(one: FieldType | None, other: FieldType | None) -> FieldType | None:
@@ -148,9 +118,6 @@ _SHAPES = {
 }
 """How the texts of a type are written, with MARK for the decimal mark; a cast then checks each value."""
 
-_CAST_TOGETHER: Final = 20_000
-"""Texts of which the first that does not fit is searched together, by several casts of parts of them."""
-
 
 def distinct(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
     return texts.unique().drop_null()
@@ -188,23 +155,20 @@ def misfits(values: pa.Array, name: str, csv_format: CsvFormat, most: int) -> tu
     most
         So many are wanted: of more, `most` + 1 are returned, not the first ones.
     """
-    fits = _is_written_so(values, name, csv_format)
+    fits, kind = _is_written_so(values, name, csv_format), FieldType(name)
     wrong = np.flatnonzero(~fits).tolist()
     if len(wrong) > most:
         return tuple(wrong[: most + 1])
-    places = np.flatnonzero(fits)
-    others = values.filter(pa.array(fits)) if wrong else values
+
+    def cast(texts: pa.Array) -> pa.Array:
+        return exactly(as_written_in(csv_format, texts, kind), kind)
+
     try:
-        for start in range(0, len(others), _CAST_TOGETHER):
-            begin, end = start, min(start + _CAST_TOGETHER, len(others))
-            while (at := _first_misfit(others.slice(begin, end - begin), name, csv_format)) is not None:
-                wrong.append(int(places[begin + at]))
-                begin += at + 1
-                if len(wrong) > most:
-                    return tuple(sorted(wrong))
-    except (InexactValueError, UnicodeDecodeError):  # the load says which text is not UTF-8
+        _, refused = cast_apart(values.filter(pa.array(fits)), cast, kind.arrow, most - len(wrong))
+    except UnicodeDecodeError:  # the load says which text is not UTF-8
         return None
-    return tuple(sorted(wrong))
+    places = np.flatnonzero(fits)
+    return tuple(sorted([*wrong, *(int(places[at]) for at, _ in refused)]))
 
 
 def _is_written_so(values: pa.Array, name: str, csv_format: CsvFormat) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -220,26 +184,9 @@ def _is_written_so(values: pa.Array, name: str, csv_format: CsvFormat) -> np.nda
     return np.asarray(fits.to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _first_misfit(values: pa.Array, name: str, csv_format: CsvFormat) -> int | None:
-    """Return the index of the first text that a cast refuses; None when it refuses none.
-
-    `InexactValueError` when there is one, but not known which; `UnicodeDecodeError` for a text that is not UTF-8.
-    """
-    kind = FieldType(name)
-    try:
-        exactly(as_written_in(csv_format, values, kind), kind)
-    except InexactValueError as error:
-        if error.index is None:
-            raise
-        return error.index
-    return None
-
-
-_NUMBERS = (int, float, Decimal, np.integer, np.floating)
-_MOST_NULLS: Final = 3
-_MOST_OF_DOUBLE: Final = 2**53
-"""Arrow makes no double of a larger whole number."""
 _MOST_SHOWN: Final = 60
+_MOST_NAMES: Final = 1000
+_FIRST_OBJECTS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,67 +197,30 @@ class WithoutType:
     hint: HintParts
 
 
-_NOT_OF_TABLES: Final = {
-    "complex": ("complex numbers", "make two columns, of their real and imaginary parts"),
-    "longdouble": ("numbers of 128 bits", "convert them first: astype('float64')"),
-    "period": ("periods", "convert them first, to timestamps with to_timestamp(), or to texts with astype(str)"),
-    "interval": ("intervals", "convert them first, to texts with astype(str), or make two columns, of their ends"),
-}
-"""What pandas and NumPy have that no column of a table can hold, by the type, and what to do."""
-_DOUBLE: Final = 8
-"""The bytes of the longest number with a fraction that a column can hold."""
-
-
-def of_pandas_alone(name: str, values: Any) -> WithoutType | None:
-    """Describe a column of a type of pandas or NumPy that no column of a table has; None for others."""
-    dtype = getattr(values, "dtype", None)
-    dtype = getattr(getattr(dtype, "categories", None), "dtype", dtype)  # of what pandas.cut makes
-    kind = str(getattr(dtype, "name", "")).partition("[")[0]
-    if isinstance(dtype, np.dtype):
-        is_long = dtype.kind == "f" and dtype.itemsize > _DOUBLE
-        kind = "complex" if dtype.kind == "c" else "longdouble" if is_long else ""
-    if kind not in _NOT_OF_TABLES:
-        return None
-    what, hint = _NOT_OF_TABLES[kind]
-    return WithoutType(f"column {name!r} has {what}, and no column of a table can", (hint,))
-
-
-_MOST_NAMES: Final = 1000
-_DEEPEST: Final = 20
-
-
 def objects_of_many_names(name: str, values: Sequence[Any]) -> WithoutType | None:
-    """Describe a column of JSON whose objects have thousands of names, most of which each object lacks; or None.
+    """Describe a column of JSON whose objects have thousands of names; or None.
 
     Arrow would make a struct with a field for each name, and take the time of all rows for each of them.
     """
-    wide = _wide_objects(values)
-    if wide is None:
+    try:
+        names = _widest(pa.array(values[:_FIRST_OBJECTS]).type)
+    except BAD_VALUE:
         return None
-    path, names = wide
-    problem = f"column {f'{name}{path}'!r} has objects with {names:,} different names, most of which each object lacks"
+    if names <= _MOST_NAMES:
+        return None
+    problem = f"column {name!r} has objects with {names:,} different names"
     as_text, as_map = giving_type(name, "string"), giving_type(name, "map<string,long>")
-    if path:
-        return WithoutType(problem, ("give its type, with a map there, or keep its JSON as text: ", as_text))
     return WithoutType(problem, ("make it a map, such as ", as_map, "; or keep its JSON as text: ", as_text))
 
 
-def _wide_objects(values: Sequence[Any], path: str = "") -> tuple[str, int] | None:
-    """Return where objects with many names are, and how many; None if nowhere."""
-    if path.count(".") + path.count("[") > _DEEPEST:  # no type is nested deeper
-        return None
-    lists = [each for each in values if isinstance(each, list)]
-    if lists and (found := _wide_objects([item for each in lists for item in each], f"{path}[]")):
-        return found
-    objects = [each for each in values if isinstance(each, dict)]
-    members: dict[str, list[Any]] = {}
-    for each in objects:
-        for name, value in each.items():
-            members.setdefault(name, []).append(value)
-    if len(members) > _MOST_NAMES and 2 * sum(map(len, members.values())) < len(members) * len(objects):
-        return path, len(members)
-    found_below = (_wide_objects(of_name, f"{path}.{name}") for name, of_name in members.items())
-    return next(filter(None, found_below), None)
+def _widest(kind: pa.DataType) -> int:
+    """Return the number of fields of the struct with the most fields in a type."""
+    below = (_widest(kind.field(i).type) for i in range(kind.num_fields)) if pa.types.is_nested(kind) else ()
+    return max(kind.num_fields if pa.types.is_struct(kind) else 0, *below, 0)
+
+
+AS_NULL: Final = "to load text as NULL: "
+"""How the hint begins that a key has without this option, and the words after it."""
 
 
 def without_type(
@@ -321,7 +231,7 @@ def without_type(
     *,
     is_json: bool = False,
 ) -> WithoutType | None:
-    """Describe two values of different kinds in a column, or the first that has no type; None where neither is so.
+    """Describe the first of some values that has no type, or not the type of those before it; None where none is so.
 
     Parameters
     ----------
@@ -330,83 +240,60 @@ def without_type(
     csv_format
         The options of the file that has the values; None for values in memory.
     """
-    seen: dict[str, tuple[Any, int]] = {}
-    fractions, large = set[str](), dict[str, tuple[int, int]]()
-    for path, row, each in _values_within(values):
-        first, at = seen.setdefault(path, (each, row))
-        column = f"column {f'{name}{path}'!r}"
-        if not isinstance(each, dict | list) and not _has_type(each):
-            return WithoutType(
-                f"{column}, {place(row)}: {_why_without_type(each)}", _hint_to_give_type(name, path, each)
-            )
-        if isinstance(each, float):
-            fractions.add(path)
-        elif isinstance(each, int | np.integer) and abs(int(each)) > _MOST_OF_DOUBLE:
-            large.setdefault(path, (int(each), row))
-        if path in fractions and path in large:
-            number, at = large[path]
-            mixed = f"{number} is mixed with fractions, and a double may not hold all its digits"
-            return WithoutType(f"{column}, {place(at)}: {mixed}", _hint_of_decimals(name, path, scale=10))
-        if _kind_of(each) != _kind_of(first):
-            both = f"{_described(first)} in {place(at)}, and {_described(each)} in {place(row)}"
-            hint = _hint_of_mixed(name, values, csv_format, is_json=is_json)
-            return WithoutType(f"{column} has values of several types: {both}", hint)
-    return None
-
-
-def _hint_of_decimals(name: str, path: str, scale: int) -> HintParts:
-    kind = f"decimal(38,{scale})"
-    if path:
-        return (f"give the type of the column, with {kind} there",)
-    return ("load it as a decimal: ", giving_type(name, kind), "; or as text: ", _as_text(name))
-
-
-def _hint_to_give_type(name: str, path: str, value: Any) -> HintParts:
+    known = list(values)
+    row = _first_without_type(known)
+    if row is None:
+        return None
+    value, before = known[row], _type_of(known[:row])
+    hint = _hint_of_mixed(name, known, value, csv_format, is_json=is_json)
+    if _type_of([value]) is not None:
+        problem = f"{_field_type(before) or before}, and {_shown(value)} in {place(row)}"
+        return WithoutType(f"column {name!r} has values of several types: {problem}", hint)
+    problem = f"no column can hold {_shown(value)}"
     if isinstance(value, int):
-        return _hint_of_decimals(name, path, scale=0)
-    if isinstance(value, tuple):
-        return ("if it is a pair of a map, give the type: ", giving_type(name, "map<string,long>"))
-    return ("correct it, or convert it first, such as str(x)",)
+        problem = f"{_shown(value)} does not fit 64 bits"
+        hint = ("load it as a decimal: ", giving_type(name, "decimal(38,0)"), "; or as text: ", _as_text(name))
+    elif csv_format is None or not isinstance(value, dict | list):
+        hint = ("correct it, or convert it first, such as str(x)",)
+    return WithoutType(f"column {name!r}, {place(row)}: {problem}", hint)
 
 
-AS_NULL: Final = "to load text as NULL: "
-"""How the hint begins that a key has without this option, and the words after it."""
+def _type_of(values: list[Any]) -> pa.DataType | None:
+    try:
+        return pa.array(values, from_pandas=True).type
+    except BAD_VALUE:
+        return None
 
 
-def _hint_of_mixed(name: str, values: Any, csv_format: CsvFormat | None, *, is_json: bool) -> HintParts:
-    """Return how values of several kinds are loaded; a few texts among the numbers of a file may mean NULL."""
-    known = [each for _, each in _set_values(values)]
-    is_nested = any(isinstance(each, dict | list) for each in known)
+def _first_without_type(values: list[Any]) -> int | None:
+    """Return the index of the first value that has no type together with those before it."""
+    low, high = 0, len(values)
+    if _type_of(values) is not None:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _type_of(values[:middle]) is None else (middle, high)
+    return high - 1
+
+
+def _hint_of_mixed(
+    name: str, values: Sequence[Any], value: Any, csv_format: CsvFormat | None, *, is_json: bool
+) -> HintParts:
+    """Return how values of several kinds are loaded; a text among the numbers of a file may mean NULL."""
+    is_nested = any(isinstance(each, dict | list) for each in values)
+    as_text: HintParts = ("store it as text: ", _as_text(name))
     if csv_format is None:
         first = "convert the column to one type first"
-        return (first,) if is_nested else (first, ", or store it as text: ", _as_text(name))
+        return (first,) if is_nested else (first, ", or ", *as_text)
     if is_nested:
-        is_plain = all(isinstance(each, dict | list | str) for each in known)
-        return ("to keep its JSON as text: ", giving_type(name, "string", cast=not is_plain))
-    texts = tuple(dict.fromkeys(each for each in known if isinstance(each, str)))
-    may_be_null = all(csv_format.can_be_null_text(each) and not any(map(str.isdigit, each)) for each in texts)
-    as_text: HintParts = ("store it as text: ", _as_text(name))
-    if may_be_null and 0 < len(texts) <= _MOST_NULLS:
-        return (AS_NULL, csv_format.null_option(*texts, empty=not is_json), "; or ", *as_text)
+        return ("to keep its JSON as text: ", _as_text(name))
+    if isinstance(value, str) and csv_format.can_be_null_text(value) and not any(map(str.isdigit, value)):
+        return (AS_NULL, csv_format.null_option(value, empty=not is_json), "; or ", *as_text)
     return ("correct the data, or ", *as_text)
 
 
-def _kind_of(value: Any) -> str:
-    if isinstance(value, bool):
-        return "a boolean"
-    names = {dict: "an object", list: "a list", str: "a text", bytes: "bytes"}
-    found = next((text for kind, text in names.items() if isinstance(value, kind)), "")
-    return found or ("a number" if isinstance(value, _NUMBERS) else f"a {type(value).__name__}")
-
-
-def _described(value: Any) -> str:
-    return f"the text {_shown(value)}" if isinstance(value, str) else _kind_of(value)
-
-
-def _why_without_type(value: Any) -> str:
-    if isinstance(value, int):
-        return f"{_shown(value)} does not fit 64 bits"
-    return f"the text {_shown(value)} is not UTF-8" if isinstance(value, str) else f"no column can hold {_shown(value)}"
+def _as_text(name: str) -> Action:
+    return giving_type(name, "string", cast=True)
 
 
 def _shown(value: Any) -> str:
@@ -414,37 +301,3 @@ def _shown(value: Any) -> str:
         return f"a number of {value.bit_length():,} bits"
     text = repr(value)
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
-
-
-def _has_type(value: Any) -> bool:
-    if isinstance(value, bool | float) or (isinstance(value, int) and -(2**63) <= value < 2**63):
-        return True
-    try:
-        pa.array([value], from_pandas=True)
-    except BAD_VALUE:
-        return False
-    return True
-
-
-def _as_text(name: str) -> Action:
-    return giving_type(name, "string", cast=True)
-
-
-def _values_within(values: Any) -> Iterator[tuple[str, int, Any]]:
-    """Yield the values of a column, and those within its lists and objects, each with its path and its row."""
-    for row, value in _set_values(values):
-        waiting = [("", value)]
-        while waiting:
-            path, each = waiting.pop()
-            yield path, row, each
-            if isinstance(each, dict):
-                waiting += [(f"{path}.{key}", part) for key, part in reversed(each.items()) if part is not None]
-            elif isinstance(each, list):
-                waiting += [(f"{path}[]", part) for part in reversed(each) if part is not None]
-
-
-def _set_values(values: Any) -> Iterator[tuple[int, Any]]:
-    for row, each in enumerate(values):
-        is_nan = isinstance(each, float) and math.isnan(each)
-        if each is not None and not is_nan and type(each).__name__ not in {"NAType", "NaTType"}:  # of pandas
-            yield row, each

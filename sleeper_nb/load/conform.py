@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import partial
 from itertools import accumulate
 from pathlib import PurePosixPath
 from types import MappingProxyType
@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import UNCHANGED, Action, Hint, HintParts, InvalidInput, hint_text, joined
-from sleeper_nb.load.casts import InexactValueError, bad_count, cast_apart, fit, kind_of
+from sleeper_nb.load.casts import InexactValueError, cast_apart, exactly, fit, kind_of
 from sleeper_nb.load.load_options import EXACT, Matching, folded, is_nameless, valid_name
 from sleeper_nb.load.python_values import can_be_requested, cast_exactly, is_word
 from sleeper_nb.model.keys import OUT_OF_YEARS, arrow_value, first_and_last
@@ -36,6 +36,8 @@ REASON, FILE, ROW = "_reason", "_file", "_row"
 OF_KEPT_ROWS: Final = frozenset({REASON, FILE, ROW})
 _MOST_LINES = 9
 """More differences than these are counted in an error; a dry run lists all."""
+_MOST_COUNTED = 1_000
+"""So many values of a column that do not fit are counted in each part of data, unless they are kept back."""
 
 
 NULLS: Final = "nulls"
@@ -139,10 +141,25 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class BadValue:
-    """A value that does not fit, of a row that is kept back: the index of the row, and what is wrong with it."""
+    """A value of a column that does not fit, and the index of its row.
+
+    Parameters
+    ----------
+    described
+        Returns what is wrong with it, from the name of its row or line; "" for none.
+    """
 
     row: int
-    difference: Difference
+    column: str
+    described: Callable[[str], Difference]
+
+    @classmethod
+    def of(cls, row: int, difference: Difference) -> BadValue:
+        return cls(row, difference.column, lambda _: difference)
+
+    @property
+    def difference(self) -> Difference:
+        return self.described("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +179,8 @@ class RawColumns:
     notes
         What was changed although every value fits, by column: NaN in pandas that became NULL.
     bad
-        The values that do not fit, where bad rows are kept back; in the columns they are NULL.
+        The values that do not fit, which are NULL in the columns: all where bad rows are kept back, or as many as are
+        counted.
     """
 
     names: tuple[str, ...]
@@ -287,20 +305,20 @@ def compare_parts(parts: Sequence[RawColumns], schema: Schema, matching: Matchin
         del names[name]
     differences = compare_names(tuple(names.elements()), schema, types, matching)
     columns: dict[str, pa.ChunkedArray] = {}
-    column_of_parts = _fitting_column_of_parts if matching.keep_back else _whole_column_of_parts
     bad: list[BadValue] = []
     for each in schema.fields:
         if each.name not in names:
             continue
-        column, wrong = column_of_parts(parts, each, matching, is_row_key=each in schema.row_keys)
-        bad += wrong
-        if isinstance(column, Difference):
-            differences.append(column)
+        found = column_of_parts(parts, each, matching, is_row_key=each in schema.row_keys)
+        if isinstance(found, Difference):
+            differences.append(found)
         else:
-            columns[each.name] = column
+            columns[each.name], wrong = found
+            bad += wrong
     bad += _whole_lines(parts)
     unread = [each for part in parts for each in part.differences if each.column not in known]
-    differences += [each for each in unread if each.column not in extra]
+    differences = [*(each for each in unread if each.column == WHOLE_LINE), *differences]
+    differences += [each for each in unread if each.column not in {*extra, WHOLE_LINE}]
     noted = dict.fromkeys(note for part in parts for name, note in part.notes.items() if name in known)
     rows = sum(part.rows for part in parts)
     notes = (*noted, *extra_notes(extra), *null_notes(names, rows, schema))
@@ -311,7 +329,7 @@ def _whole_lines(parts: Sequence[RawColumns]) -> Iterator[BadValue]:
     """Yield the lines of all parts that are no rows of the columns."""
     start = 0
     for part in parts:
-        yield from (replace(each, row=start + each.row) for each in part.bad if each.difference.column == WHOLE_LINE)
+        yield from (replace(each, row=start + each.row) for each in part.bad if each.column == WHOLE_LINE)
         start += part.rows
 
 
@@ -358,77 +376,69 @@ def null_notes(names: Container[str], rows: int, schema: Schema) -> tuple[str, .
 
 def column_of_parts(
     parts: Sequence[RawColumns], target: Field, matching: Matching, *, is_row_key: bool
-) -> pa.ChunkedArray | Difference:
-    """Return one column of all parts, cast to its field, or its first difference with the values of all parts."""
-    notes = ", ".join(part.notes[target.name] for part in parts if target.name in part.notes)
-    if not target.nullable and (refused := _nulls_of_parts(parts, target, notes, is_row_key=is_row_key)):
-        return refused
-    chunks: list[pa.Array] = []
-    wrong: list[Difference] = []
-    for part in parts:
-        unread = [each for each in part.differences if each.column == target.name]
-        if target.name in part.columns:
-            column = cast_column(part.columns[target.name], target, part.place, matching, is_row_key=is_row_key)
-        else:
-            column = pa.chunked_array([column_of_default(target, part.rows)])
-        if unread or isinstance(column, Difference):
-            wrong += unread or [column]
-        elif not wrong:
-            chunks += column.chunks
-    if wrong:
-        return grouped(wrong)[0]
-    nulls = sum(chunk.null_count for chunk in chunks)
-    if nulls and not target.nullable:
-        return nulls_refused(target.name, nulls, notes, is_row_key=is_row_key)
-    return pa.chunked_array(chunks, target.type.arrow)
+) -> tuple[pa.ChunkedArray, Sequence[BadValue]] | Difference:
+    """Return one column of all parts, cast to its field, NULL where a value does not fit, and these values.
 
-
-def _whole_column_of_parts(
-    parts: Sequence[RawColumns], target: Field, matching: Matching, *, is_row_key: bool
-) -> tuple[pa.ChunkedArray | Difference, Sequence[BadValue]]:
-    return column_of_parts(parts, target, matching, is_row_key=is_row_key), ()
-
-
-def _fitting_column_of_parts(
-    parts: Sequence[RawColumns], target: Field, matching: Matching, *, is_row_key: bool
-) -> tuple[pa.ChunkedArray | Difference, Sequence[BadValue]]:
-    """Return one column of all parts, NULL where a value does not fit, and these values; or why the column does not."""
+    Unless bad rows are kept back, values that do not fit, and nulls where none may be, are a difference.
+    """
+    unread = [each for part in parts for each in part.differences if each.column == target.name]
+    if unread:
+        return grouped(unread)[0]
     chunks: list[pa.Array] = []
     bad: list[BadValue] = []
     start = 0
     for part in parts:
-        wrong = [each for each in part.differences if each.column == target.name]
         column = part.columns.get(target.name)
-        if wrong:
-            return grouped(wrong)[0], ()
         if column is None:
             column = pa.chunked_array([column_of_default(target, part.rows)])
-        fitting = _fitting_column(column, target, matching, is_row_key=is_row_key)
-        if isinstance(fitting, Difference):
-            return fitting, ()
-        here = [*(each for each in part.bad if each.difference.column == target.name), *fitting[1]]
-        if not target.nullable:
-            known = {each.row for each in (*here, *part.bad) if each.difference.column in {target.name, WHOLE_LINE}}
-            here += _nulls_apart(fitting[0], target, known, is_row_key=is_row_key)
-        bad += [replace(each, row=start + each.row) for each in here]
-        chunks += fitting[0].chunks
+        elif refused := _kind_refused(column, target, part.place, matching):
+            return refused
+        fitting, wrong = _fitting_column(column, target, matching, is_row_key=is_row_key)
+        wrong = [*(each for each in part.bad if each.column in {target.name, WHOLE_LINE}), *wrong]
+        if not target.nullable and matching.keep_back:
+            wrong += _nulls_apart(fitting, target, {each.row for each in wrong}, is_row_key=is_row_key)
+        bad += [replace(each, row=start + each.row) for each in wrong if each.column == target.name]
+        chunks += fitting.chunks
         start += part.rows
-    return pa.chunked_array(chunks, target.type.arrow), bad
+    done = pa.chunked_array(chunks, target.type.arrow)
+    if matching.keep_back or not (bad or (done.null_count and not target.nullable)):
+        return done, bad
+    place = _place_in(parts)
+    if not bad:
+        notes = ", ".join(part.notes[target.name] for part in parts if target.name in part.notes)
+        found = nulls_refused(target.name, done.null_count, notes, is_row_key=is_row_key)
+        return replace(found, place=place(pc.index(done.is_null(), True).as_py()))
+    first = bad[0].described(place(bad[0].row))
+    return replace(first, values=min(len(bad), _MOST_COUNTED), counted_all=len(bad) <= _MOST_COUNTED)
+
+
+def _kind_refused(
+    column: pa.ChunkedArray, target: Field, place: Callable[[int], str], matching: Matching
+) -> Difference | None:
+    """Return the difference of a column of which no value is cast to the field, with its first value."""
+    kind = kind_of(column.type)
+    if not _is_refused(kind, target, matching) or 0 < len(column) == column.null_count:
+        return None
+    row = pc.index(column.is_valid(), True).as_py() if len(column) else -1
+    if row < 0:
+        return inexact(InexactValueError(kind, target.type), target, "", matching)
+    try:
+        exactly(column.slice(row, 1).combine_chunks(), target.type)
+    except InexactValueError as error:
+        return replace(inexact(error, target, place(row), matching), values=len(column) - column.null_count)
+    return None
 
 
 def _fitting_column(
     column: pa.ChunkedArray, target: Field, matching: Matching, *, is_row_key: bool
-) -> tuple[pa.ChunkedArray, list[BadValue]] | Difference:
-    """Return a column cast to its field, NULL where a value does not fit; a column of a wrong kind is a difference."""
-    if _is_refused(kind_of(column.type), target, matching):
-        whole = cast_column(column, target, no_place, matching, is_row_key=is_row_key)
-        return whole if isinstance(whole, Difference) else (whole, [])
+) -> tuple[pa.ChunkedArray, list[BadValue]]:
+    """Return a column cast to its field, NULL where a value does not fit, and these values."""
     cast = partial(cast_exactly, target=target.type, is_requested=matching.cast)
     chunks: list[pa.Array] = []
     bad: list[BadValue] = []
     start = 0
     for chunk in column.chunks:
-        part, wrong = fitting_values(chunk, cast, target, matching)
+        part, wrong = converted(chunk, cast, target, matching)
         bad += [replace(each, row=start + each.row) for each in wrong]
         chunks += part.chunks
         start += len(chunk)
@@ -436,24 +446,9 @@ def _fitting_column(
     outside = _outside_years(done, target) if is_row_key else None
     if outside is None or not pc.any(outside).as_py():
         return done, bad
-    refused = _year_refused(target, "", 1)
-    bad += [BadValue(row, refused) for row in pc.indices_nonzero(outside).to_pylist()]
+    refused = partial(_year_refused, target)
+    bad += [BadValue(row, target.name, refused) for row in pc.indices_nonzero(outside).to_pylist()]
     return pc.if_else(outside, pa.scalar(None, target.type.arrow), done), bad
-
-
-def fitting_values(
-    values: Any, cast: Callable[[Any], pa.Array], target: Field, matching: Matching
-) -> tuple[pa.ChunkedArray, tuple[BadValue, ...]]:
-    """Return values as a column of a field, NULL where a value does not fit, and these values.
-
-    `cast` returns a slice of the values with the field's type, or raises `InexactValueError`.
-    """
-    column, misfits = cast_apart(values, cast, target.type.arrow)
-    bad = [
-        BadValue(row, replace(inexact(error, target, no_place, matching), values=1, example=error.shown))
-        for row, error in misfits
-    ]
-    return pa.chunked_array([column], target.type.arrow), tuple(bad)
 
 
 def converted(
@@ -461,12 +456,11 @@ def converted(
     convert: Callable[[Any], pa.Array],
     target: Field,
     matching: Matching,
-    place: Callable[[int], str],
     hint_of: Callable[[InexactValueError], Hint] = lambda _: "",
-) -> tuple[pa.ChunkedArray | Difference, tuple[BadValue, ...]]:
-    """Return values as a column of a field, or the first difference with the number of values that do not fit.
+) -> tuple[pa.ChunkedArray, tuple[BadValue, ...]]:
+    """Return values as a column of a field, NULL where a value does not fit, and these values.
 
-    Where bad rows are kept back, the column is NULL where a value does not fit, and these values are returned too.
+    Unless bad rows are kept back, these may be fewer than there are, and then the column is NULL.
 
     Parameters
     ----------
@@ -475,15 +469,15 @@ def converted(
     hint_of
         Returns what to do about a value that does not fit; "" where the general hint says it.
     """
-    if matching.keep_back:
-        return fitting_values(values, convert, target, matching)
-    try:
-        return pa.chunked_array([convert(values)]), ()
-    except InexactValueError as error:
-        difference = inexact(error, target, place, matching)
-        if hint := hint_of(error):
-            difference = replace(difference, hint=hint)
-        return with_count(difference, values, convert), ()
+    column, misfits = cast_apart(values, convert, target.type.arrow, None if matching.keep_back else _MOST_COUNTED)
+
+    def described(place: str, error: InexactValueError) -> Difference:
+        difference = replace(inexact(error, target, place, matching), values=1, example=error.shown)
+        hint = hint_of(error)
+        return replace(difference, hint=hint) if hint else difference
+
+    bad = tuple(BadValue(row, target.name, partial(described, error=error)) for row, error in misfits)
+    return pa.chunked_array([column], target.type.arrow), bad
 
 
 def _nulls_apart(
@@ -493,18 +487,7 @@ def _nulls_apart(
     refused = nulls_refused(target.name, 1, is_row_key=is_row_key)
     refused = replace(refused, problem=f"column {target.name!r} is NULL")
     nulls = pc.indices_nonzero(column.is_null()).to_pylist() if column.null_count else []
-    yield from (BadValue(row, refused) for row in nulls if row not in known)
-
-
-def _nulls_of_parts(parts: Sequence[RawColumns], target: Field, notes: str, *, is_row_key: bool) -> Difference | None:
-    with_nulls = [part for part in parts if target.name in part.columns and part.columns[target.name].null_count]
-    if not with_nulls:
-        return None
-    first = with_nulls[0]
-    nulls = sum(part.columns[target.name].null_count for part in with_nulls)
-    row = pc.index(first.columns[target.name].is_null(), True).as_py()
-    found = nulls_refused(target.name, nulls, notes, is_row_key=is_row_key)
-    return replace(found, place=first.place(row) if row >= 0 else "")
+    yield from (BadValue.of(row, refused) for row in nulls if row not in known)
 
 
 def compare_names(
@@ -604,38 +587,6 @@ def nulls_refused(name: str, nulls: int, note: str = "", *, is_row_key: bool = F
     return Difference(name, f"column {name!r} has {counted(nulls, 'null')}{reason}", change, kind=NULLS, values=nulls)
 
 
-def cast_column(
-    column: pa.ChunkedArray,
-    target: Field,
-    place: Callable[[int], str],
-    matching: Matching = EXACT,
-    *,
-    is_row_key: bool,
-) -> pa.ChunkedArray | Difference:
-    """Return a column cast to its field, or the difference; nulls are not checked."""
-    cast = partial(cast_exactly, target=target.type, is_requested=matching.cast)
-    if not len(column):
-        kind = kind_of(column.type)
-        is_refused = _is_refused(kind, target, matching)
-        empty = pa.chunked_array([], target.type.arrow)
-        return inexact(InexactValueError(kind, target.type), target, place, matching) if is_refused else empty
-    chunks, start = [], 0
-    for i, chunk in enumerate(column.chunks):
-        try:
-            chunks.append(cast(chunk))
-        except InexactValueError as error:
-            here = error if error.index is None else error.at(start + error.index)
-            difference = inexact(here, target, place, matching)
-            if (error.kind, error.target) == (kind_of(column.type), target.type) and error.is_refused:
-                return replace(difference, values=len(column) - column.null_count)
-            return reduce(Difference.plus, [with_count(difference, later, cast) for later in column.chunks[i:]])
-        start += len(chunk)
-    done = pa.chunked_array(chunks, target.type.arrow)
-    outside = _outside_years(done, target) if is_row_key else None
-    at = -1 if outside is None else pc.index(outside, pa.scalar(True)).as_py()  # noqa: FBT003
-    return done if outside is None or at < 0 else _year_refused(target, place(at), pc.sum(outside).as_py())
-
-
 def _outside_years(column: pa.ChunkedArray, target: Field) -> pa.ChunkedArray | None:
     """Return which times of a row key Python does not have; None for a type that has no such times."""
     ends = first_and_last(target.type.name)
@@ -645,11 +596,11 @@ def _outside_years(column: pa.ChunkedArray, target: Field) -> pa.ChunkedArray | 
     return pc.or_(pc.less(column, first), pc.greater(column, last))
 
 
-def _year_refused(target: Field, row: str, wrong: int) -> Difference:
-    where = f"column {target.name!r}, {row}" if row else f"column {target.name!r}"
+def _year_refused(target: Field, place: str) -> Difference:
+    where = f"column {target.name!r}, {place}" if place else f"column {target.name!r}"
     problem = f"{where}: the {target.type} is out of range"
     hint = (OUT_OF_YEARS, UNCHANGED)
-    return Difference(target.name, problem, hint, kind=f"{target.type} is out of range", values=wrong, place=row)
+    return Difference(target.name, problem, hint, kind=f"{target.type} is out of range", values=1, place=place)
 
 
 def _is_refused(kind: str, target: Field, matching: Matching) -> bool:
@@ -657,20 +608,12 @@ def _is_refused(kind: str, target: Field, matching: Matching) -> bool:
     return fit(kind, target.type.name) == "refused" and not (matching.cast and can_be_requested(kind, target.type.name))
 
 
-def with_count(difference: Difference, values: Any, cast: Callable[[Any], Any]) -> Difference:
-    """Return a difference of values with the number of those for which a cast fails."""
-    wrong, counted_all = bad_count(values, cast)
-    return replace(difference, values=wrong, counted_all=counted_all)
-
-
-def inexact(
-    error: InexactValueError, target: Field, place: Callable[[int], str], matching: Matching = EXACT
-) -> Difference:
-    """Return the difference of a value that a field cannot hold exactly."""
+def inexact(error: InexactValueError, target: Field, place: str, matching: Matching = EXACT) -> Difference:
+    """Return the difference of a value that a field cannot hold exactly; `place` names its row, "" for none."""
     kind = {"null": "", "other": _class_of(error.value)}.get(error.kind, f" ({error.kind})")
     container = "" if error.path or error.target == target.type else f" in {target.type}"
     verdict = f"cannot become {error.target}{container} without loss"
-    row, name = place(error.index) if error.index is not None else "", f"{target.name}{error.path}"
+    row, name = place if error.index is not None else "", f"{target.name}{error.path}"
     where = f"column {name!r}, {row}" if row else f"column {name!r}"
     if error.misfit is not None:
         problem = f"{where}, {error.misfit.problem}" if row else f"{where} {error.misfit.problem}"

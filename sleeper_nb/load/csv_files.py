@@ -37,6 +37,7 @@ from sleeper_nb.load.conform import (
     Difference,
     RawColumns,
     converted,
+    raise_first,
     row_number,
 )
 from sleeper_nb.load.csv_text import KeptLines, Quotes, WatchedText, as_written_in, hint_for, text_stream
@@ -62,14 +63,13 @@ logger = logging.getLogger(__name__)
 
 TEXT: Final = "_text"
 """The column of kept-back rows that has a whole line, if its values are too many or too few for the columns."""
-_WRONG_LINE = re.compile(
-    r"Row #(?P<number>\d+): Expected (?P<columns>\d+) columns, got (?P<values>\d+): (?P<text>.*)", re.DOTALL
-)
 _MOST_TEXT = 200
 _LOOKED_AT: Final = 20
 """Rows that show whether all lines end with a delimiter too many."""
 _MOST_LISTED: Final = 9
-"""Lines of one kind of which a dry run says the numbers."""
+"""Lines of one kind of which a difference says the numbers."""
+_MOST_WRONG: Final = 1_000
+"""Lines with too many or too few values after which a load that keeps none back ends."""
 _VALUE = re.compile(
     r"\s*([+-]?[\d.,]*\d[\d.,]*(e[+-]?\d+)?%?|\d{1,4}[-./]\d\d?[-./]\d{1,4}([t ].*)?)\s*", re.IGNORECASE
 )
@@ -78,8 +78,6 @@ _MOST_NAMES: Final = 5
 NO_HEADER: Final = Action("--read header=no", "header=False")
 """The option that says that the first line of a file has values."""
 _DELIMITERS = (";", "\t", "|", ",")
-_IF_NOT_UTF_8: Final = ("correct the line; if its text is not UTF-8, ", *ENCODING_HINT)
-"""What to do about a wrong line that Arrow did not pass on, as it does with each that is UTF-8."""
 _TEXT_TYPES = frozenset({"string", "bytearray"})
 """Types in which a quoted null text is a value."""
 
@@ -87,7 +85,9 @@ _TEXT_TYPES = frozenset({"string", "bytearray"})
 def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> Iterator[RawColumns]:
     """Yield the rows of a CSV file in parts, with the types of the schema.
 
-    Raises `InvalidInput` when the file ends inside quotes, or a row has more or fewer values than there are columns.
+    Lines with more or fewer values than there are columns come last: as rows that are kept back, or as differences.
+
+    Raises `InvalidInput` when the file ends inside quotes.
     """
     csv_format = file.csv.for_file(file.path)
     names = csv_names(file, csv_format, matching.columns or schema.names)
@@ -98,31 +98,24 @@ def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> I
     if csv_format.header and (matching.columns or not set(table_names).intersection(schema.names)):
         can_be_named = not matching.columns and len(names) != len(schema.names)
         check_has_header(file, names, matching, can_be_named=can_be_named)
-    surplus = matching.ignore_extra and _has_empty_surplus(file, csv_format, names)
-    wrong_lines = WrongLines(csv_format) if matching.keep_back or matching.list_lines else None
-    typed = _TypedCsv(file, csv_format, schema, matching, table_names, wrong_lines)
-    quotes = Quotes(csv_format)
+    texts = _CsvTexts.of(file, csv_format, names, matching)
+    typed = _TypedCsv(texts, schema, matching, table_names)
     last: pa.RecordBatch | None = None  # kept back until the quotes of the whole file are known
     start = 0
     try:
-        with closing(_batches(file, names, csv_format, quotes, wrong_lines, surplus=surplus)) as batches:
+        with closing(texts.batches()) as batches:
             for batch in batches:
                 if last is not None:
                     yield typed.columns(last, start)
                     start += last.num_rows
                 last = batch
-    except pa.ArrowInvalid as error:
-        if quotes.ended and str(error).count(str(csv_format.quote_char)) % 2:  # in the line that the error shows
-            _check_quotes(file, csv_format, quotes)
-        wrong = _wrong_line(file, csv_format, error, matching)
-        if wrong is None:
+    except pa.ArrowInvalid:
+        _check_quotes(file, csv_format, texts.quotes)
+        if not texts.wrong.are_too_many:
             raise
-        if wrong_lines is not None:
-            wrong.hint = _IF_NOT_UTF_8
-        raise wrong from error
-    _check_quotes(file, csv_format, quotes)
-    yield typed.columns(_no_rows(typed.names) if last is None else last, start)
-    if wrong_lines is not None and wrong_lines.found:
+    _check_quotes(file, csv_format, texts.quotes)
+    yield typed.columns(_no_rows(names) if last is None else last, start)
+    if texts.wrong.found:
         yield typed.wrong_lines_as_rows() if matching.keep_back else typed.wrong_lines_as_differences()
 
 
@@ -130,16 +123,25 @@ class WrongLines:
     """The lines of a CSV file that have too many or too few values, which Arrow then leaves out.
 
     As rows of the file they come after all others.
+
+    Parameters
+    ----------
+    most
+        With more of them the file is not read to its end; None keeps all.
     """
 
-    def __init__(self, csv_format: CsvFormat) -> None:
-        self._before = 1 + csv_format.header
+    def __init__(self, csv_format: CsvFormat, most: int | None = None) -> None:
+        self._before, self._most = 1 + csv_format.header, most
         self.found: list[csv.InvalidRow] = []
 
-    def __call__(self, line: csv.InvalidRow) -> Literal["skip"]:
+    def __call__(self, line: csv.InvalidRow) -> Literal["skip", "error"]:
         """Keep a line, as Arrow's handler of invalid rows."""
         self.found.append(line)
-        return "skip"
+        return "error" if self.are_too_many else "skip"
+
+    @property
+    def are_too_many(self) -> bool:
+        return self._most is not None and len(self.found) > self._most
 
     @property
     def records(self) -> list[int]:
@@ -159,31 +161,6 @@ def _wrong_number(values: int, columns: int) -> str:
     return f"has {counted(values, 'value')}, but there {'is' if columns == 1 else 'are'} {counted(columns, 'column')}"
 
 
-def _wrong_line(
-    file: SourceFile, csv_format: CsvFormat, error: pa.ArrowInvalid, matching: Matching
-) -> InvalidInput | None:
-    """Return the error of a line with too many or too few values; None for another error of Arrow."""
-    match = _WRONG_LINE.search(str(error))
-    if match is None:
-        return None
-    number, columns, values = (int(match[name]) for name in ("number", "columns", "values"))
-    hint = _hint_for_line(match["text"], values - columns, csv_format, matching)
-    return _line_error(file, csv_format, number, _wrong_number(values, columns), match["text"], hint)
-
-
-def _line_error(
-    file: SourceFile, csv_format: CsvFormat, number: int, wrong: str, text: str, hint: UnevenLines
-) -> InvalidInput:
-    line = _line_of(file, csv_format, number - 1 - csv_format.header)
-    return InvalidInput(f"{file.label}, {line} {wrong}: {_shortened(text)}", hint=hint)
-
-
-def _hint_for_line(text: str, surplus: int, csv_format: CsvFormat, matching: Matching) -> UnevenLines:
-    """Return what to do about a line with too many or too few values: one too many can be ignored if it is empty."""
-    ends_so = text.rstrip("\r\n").endswith(csv_format.separator)
-    return UnevenLines(may_all_end_so=surplus == 1 and ends_so and not matching.ignore_extra)
-
-
 def _shortened(text: str) -> str:
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
 
@@ -199,22 +176,13 @@ def csv_sample(file: SourceFile, matching: Matching = EXACT) -> list[tuple[str, 
         first = csv_names(file, replace(csv_format, header=True), ())
         width = len(first) - (len(first) - 1 == len(matching.columns) and not first[-1])
         names = first if csv_format.header else tuple(map(nameless, range(1, width + 1)))
-        surplus = _has_empty_surplus(file, csv_format, names)  # the load refuses it unless it may be ignored
         _check_delimiter(file, first, csv_format)
-        wrong = WrongLines(csv_format)
-        try:
-            with closing(_batches(file, names, csv_format, Quotes(csv_format), wrong, surplus=surplus)) as batches:
-                texts = next(batches, _no_rows(names))
-        except pa.ArrowInvalid as error:
-            if (of_line := _wrong_line(file, csv_format, error, matching)) is None:
-                raise
-            of_line.hint = _IF_NOT_UTF_8
-            raise of_line from error
-    if len(wrong.found) > texts.num_rows:  # the first line is no header; of a few, the load names the first
-        bad = wrong.found[0]
-        problem = _wrong_number(bad.actual_columns, bad.expected_columns)
-        hint = _hint_for_line(bad.text, bad.actual_columns - bad.expected_columns, csv_format, matching)
-        raise _line_error(file, csv_format, bad.number or 0, problem, bad.text, hint)
+        # the load refuses an empty value more in each line, unless it may be ignored
+        found = _CsvTexts.of(file, csv_format, names, replace(matching, keep_back=True, ignore_extra=True))
+        with closing(found.batches()) as batches:
+            texts = next(batches, _no_rows(names))
+    if len(found.wrong.found) > texts.num_rows:  # the first line is no header; of a few, the load names the first
+        raise_first([replace(each, source=file.label) for each in found.differences(matching)])
     # between quotes it is a text, unless the column turns out to hold numbers
     nulls = pa.array(csv_format.nulls, pa.string())
     return [
@@ -227,10 +195,10 @@ def csv_rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequ
     """Return the rows of a CSV file that have some indexes, as texts."""
     csv_format = file.csv.for_file(file.path)
     names = csv_names(file, csv_format, matching.columns or schema.names)
-    wrong, quotes = WrongLines(csv_format), Quotes(csv_format)
-    surplus = matching.ignore_extra and _has_empty_surplus(file, csv_format, names)
-    with closing(_batches(file, names, csv_format, quotes, wrong, surplus=surplus)) as batches:
+    texts = _CsvTexts.of(file, csv_format, names, replace(matching, keep_back=True))
+    with closing(texts.batches()) as batches:
         found, count = taken(batches, rows, _no_rows(names).schema)
+    wrong = texts.wrong
     lines = [row - count for row in rows if row >= count]  # if any, all batches were read
     records = [wrong.record_of(row) for row in rows[: len(rows) - len(lines)]] + [wrong.records[at] for at in lines]
     in_order = sorted(records)
@@ -239,8 +207,8 @@ def csv_rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequ
     if lines:
         no_values = pa.nulls(len(lines), pa.string())
         columns = {name: pa.chunked_array([*column.chunks, no_values]) for name, column in columns.items()}
-        texts = [None] * found.num_rows + [wrong.found[at].text.rstrip("\r\n") for at in lines]
-        columns[TEXT] = pa.chunked_array([pa.array(texts, pa.string())])
+        of_lines = [None] * found.num_rows + [wrong.found[at].text.rstrip("\r\n") for at in lines]
+        columns[TEXT] = pa.chunked_array([pa.array(of_lines, pa.string())])
     return OriginalRows(columns, [numbers.get(record, record + 1) for record in records])
 
 
@@ -248,78 +216,118 @@ def _no_rows(names: Sequence[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], pa.string())] * len(names), names=list(names))
 
 
-def _batches(
-    file: SourceFile,
-    names: Sequence[str],
-    csv_format: CsvFormat,
-    quotes: Quotes,
-    wrong_lines: WrongLines | None = None,
-    *,
-    surplus: bool = False,
-) -> Generator[pa.RecordBatch, None, None]:
-    """Yield what Arrow reads of a CSV file; every column is text. Without `wrong_lines`, such a line is an error.
+@dataclass(frozen=True, slots=True)
+class _CsvTexts:
+    """The values of a CSV file as Arrow reads them: every column is text.
 
-    With `surplus`, each line has an empty value after those of the columns; another value there is `InvalidInput`.
+    Parameters
+    ----------
+    surplus
+        Whether each line has an empty value after those of the columns.
     """
-    names = (*names, nameless(len(names) + 1)) if surplus else names
-    read = csv.ReadOptions(
-        use_threads=False,  # so that an error names its row
-        block_size=BLOCK_BYTES,
-        column_names=None if csv_format.header and not surplus else list(names),
-        skip_rows_after_names=int(csv_format.header and surplus),
-    )
-    parse = csv.ParseOptions(
-        delimiter=csv_format.separator,
-        quote_char=csv_format.quote_char or False,
-        escape_char=csv_format.escape or False,
-        newlines_in_values=True,
-        ignore_empty_lines=len(names) > 1,
-        invalid_row_handler=wrong_lines,
-    )
-    convert = csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()),
-        null_values=list(csv_format.nulls),
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-        check_utf8=False,  # the cast does, and names the line and the value
-    )
-    with file.open() as stream:
-        # where an empty line is a row, it is none above the names
-        from_header = csv_format.header and (len(names) == 1 or surplus)
-        text = WatchedText(text_stream(stream, csv_format), quotes, from_header=from_header)
-        try:
-            reader = csv.open_csv(text, read, parse, convert)
-        except pa.ArrowInvalid:
-            if not text.is_empty:
-                raise
-            return
-        with closing(reader):
-            row = 0
-            for batch in filter(len, reader):
-                if surplus:
-                    _check_surplus(file, csv_format, batch, row, wrong_lines)
-                yield batch.select(list(range(len(names) - 1))) if surplus else batch
-                row += len(batch)
+
+    file: SourceFile
+    format: CsvFormat
+    names: tuple[str, ...]
+    surplus: bool
+    wrong: WrongLines
+    quotes: Quotes
+
+    @classmethod
+    def of(cls, file: SourceFile, csv_format: CsvFormat, names: tuple[str, ...], matching: Matching) -> _CsvTexts:
+        surplus = matching.ignore_extra and _has_empty_surplus(file, csv_format, names)
+        wrong = WrongLines(csv_format, None if matching.keep_back else _MOST_WRONG)
+        return cls(file, csv_format, names, surplus, wrong, Quotes(csv_format))
+
+    def batches(self) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the rows, without the lines that have too many or too few values.
+
+        Raises `InvalidInput` for a value where a line may only have an empty one.
+        """
+        names = (*self.names, nameless(len(self.names) + 1)) if self.surplus else self.names
+        read = csv.ReadOptions(
+            use_threads=False,  # so that an error names its row
+            block_size=BLOCK_BYTES,
+            column_names=list(names),
+            skip_rows_after_names=int(self.format.header),
+        )
+        parse = csv.ParseOptions(
+            delimiter=self.format.separator,
+            quote_char=self.format.quote_char or False,
+            escape_char=self.format.escape or False,
+            newlines_in_values=True,
+            ignore_empty_lines=len(names) > 1,
+            invalid_row_handler=self.wrong,
+        )
+        convert = csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=list(self.format.nulls),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            check_utf8=False,  # the cast does, and names the line and the value
+        )
+        with self.file.open() as stream:
+            # an empty line may be a row, but not above the names
+            text = WatchedText(text_stream(stream, self.format), self.quotes, from_header=self.format.header)
+            try:
+                reader = csv.open_csv(text, read, parse, convert)
+            except pa.ArrowInvalid:
+                if not text.is_empty:
+                    raise
+                return
+            with closing(reader):
+                row = 0
+                for batch in filter(len, reader):
+                    if self.surplus:
+                        self._check_surplus(batch, row)
+                    yield batch.select(list(range(len(self.names))))
+                    row += len(batch)
+
+    def _check_surplus(self, batch: pa.RecordBatch, start: int) -> None:
+        row = pc.index(pc.greater(pc.fill_null(pc.binary_length(batch.columns[-1]), 0), 0), value=True).as_py()
+        if row >= 0:
+            line = _line_of(self.file, self.format, self.wrong.record_of(start + row))
+            problem = _wrong_number(batch.num_columns, batch.num_columns - 1)
+            raise InvalidInput(
+                f"{self.file.label}, {line} {problem}, and the last is not empty",
+                hint="correct the line, or name one column more in the header",
+            )
+
+    def differences(self, matching: Matching) -> tuple[Difference, ...]:
+        """Return a difference for the lines with too many values, and one for those with too few."""
+        kinds: dict[str, list[tuple[int, csv.InvalidRow]]] = {}
+        for record, line in zip(self.wrong.records, self.wrong.found, strict=True):
+            kinds.setdefault(_kind_of(line), []).append((record, line))
+        return tuple(self._of_lines(lines, matching) for lines in kinds.values())
+
+    def _of_lines(self, lines: Sequence[tuple[int, csv.InvalidRow]], matching: Matching) -> Difference:
+        """Return the difference of the first of some lines, with the places of those that follow."""
+        line, numbers = lines[0][1], _lines_of(self.file, self.format, [row for row, _ in lines[:_MOST_LISTED]])
+        listed = ", ".join(f"{number:,}" for number in numbers)
+        more = f" and {len(lines) - len(numbers):,} more" if len(lines) > len(numbers) else ""
+        place = f"{'lines' if len(lines) > 1 else 'line'} {listed}{more}" if numbers else ""
+        first, text = f"line {numbers[0]:,}" if numbers else "a line", _shortened(line.text.rstrip("\r\n"))
+        return replace(
+            _of_line(line),
+            problem=f"{first} {_wrong_number(line.actual_columns, line.expected_columns)}: {text!r}",
+            hint=self._hint(line, matching),
+            values=len(lines),
+            counted_all=not self.wrong.are_too_many,
+            example=text,
+            place=place,
+        )
+
+    def _hint(self, line: csv.InvalidRow, matching: Matching) -> UnevenLines:
+        """Return what to do about a wrong line: one value too many can be ignored if it is empty."""
+        ends_so = line.text.rstrip("\r\n").endswith(self.format.separator)
+        surplus = line.actual_columns - line.expected_columns
+        return UnevenLines(may_all_end_so=surplus == 1 and ends_so and not matching.ignore_extra)
 
 
 def _has_empty_surplus(file: SourceFile, csv_format: CsvFormat, names: Sequence[str]) -> bool:
     """Return whether the first rows have a value more than there are columns, which is empty in the first one."""
     rows = _first_records(file, csv_format, _LOOKED_AT + csv_format.header)[csv_format.header :]
     return bool(rows) and not rows[0][-1] and all(len(row) == len(names) + 1 for row in rows)
-
-
-def _check_surplus(
-    file: SourceFile, csv_format: CsvFormat, batch: pa.RecordBatch, start: int, wrong_lines: WrongLines | None
-) -> None:
-    """Raise `InvalidInput` unless the last column of a batch, whose first row is row `start` of the file, is empty."""
-    row = pc.index(pc.greater(pc.fill_null(pc.binary_length(batch.columns[-1]), 0), 0), value=True).as_py()
-    if row >= 0:
-        record = start + row if wrong_lines is None else wrong_lines.record_of(start + row)
-        problem = _wrong_number(batch.num_columns, batch.num_columns - 1)
-        raise InvalidInput(
-            f"{file.label}, {_line_of(file, csv_format, record)} {problem}, and the last is not empty",
-            hint="correct the line, or name one column more in the header",
-        )
 
 
 def _ends_inside_quotes(file: SourceFile) -> InvalidInput:
@@ -441,6 +449,7 @@ class _Records:
         self.text = io.TextIOWrapper(
             io.BufferedReader(stream), encoding="utf-8-sig", errors="surrogateescape", newline=""
         )
+        python_csv.field_size_limit(2 * BLOCK_BYTES)  # Arrow reads no longer value
         self.rows = python_csv.reader(
             self.text,
             delimiter=csv_format.separator,
@@ -488,76 +497,57 @@ def _lines_of(file: SourceFile, csv_format: CsvFormat, rows: Sequence[int]) -> l
     return lines
 
 
+def _kind_of(line: csv.InvalidRow) -> str:
+    return "has too many values" if line.actual_columns > line.expected_columns else "has too few values"
+
+
 def _of_line(line: csv.InvalidRow) -> Difference:
     problem = f"the line {_wrong_number(line.actual_columns, line.expected_columns)}"
-    kind = "has too many values" if line.actual_columns > line.expected_columns else "has too few values"
-    return Difference(WHOLE_LINE, problem, "correct the line", kind=kind, values=1, example=line.text, unit="line")
+    return Difference(
+        WHOLE_LINE, problem, "correct the line", kind=_kind_of(line), values=1, example=line.text, unit="line"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _TypedCsv:
     """Gives the texts of a CSV file the types of the schema; `names` are the table's names for its columns."""
 
-    file: SourceFile
-    format: CsvFormat
+    texts: _CsvTexts
     schema: Schema
     matching: Matching
     names: tuple[str, ...]
-    wrong_lines: WrongLines | None
+
+    @property
+    def format(self) -> CsvFormat:
+        return self.texts.format
 
     def _place(self, record: int) -> str:
-        return _line_of(self.file, self.format, record)
+        return _line_of(self.texts.file, self.format, record)
 
     def wrong_lines_as_rows(self) -> RawColumns:
-        assert self.wrong_lines is not None  # noqa: S101 - they are looked for where rows are kept back
-        found, records = self.wrong_lines.found, self.wrong_lines.records
-        bad = [BadValue(row, _of_line(line)) for row, line in enumerate(found)]
+        found, records = self.texts.wrong.found, self.texts.wrong.records
+        bad = [BadValue.of(row, _of_line(line)) for row, line in enumerate(found)]
         return RawColumns(self.names, {}, len(found), place=lambda row: self._place(records[row]), bad=tuple(bad))
 
     def wrong_lines_as_differences(self) -> RawColumns:
-        """Return no rows, but a difference for the lines with too many values, and one for those with too few."""
-        assert self.wrong_lines is not None  # noqa: S101 - they are looked for where differences are listed
-        kinds: dict[str, list[tuple[int, Difference]]] = {}
-        for record, line in zip(self.wrong_lines.records, self.wrong_lines.found, strict=True):
-            surplus = line.actual_columns - line.expected_columns
-            hint = _hint_for_line(line.text, surplus, self.format, self.matching)
-            difference = replace(_of_line(line), hint=hint)
-            kinds.setdefault(difference.kind, []).append((record, difference))
-        differences = tuple(self._of_lines(lines) for lines in kinds.values())
-        return RawColumns(self.names, {}, 0, differences, place=self._place)
-
-    def _of_lines(self, lines: Sequence[tuple[int, Difference]]) -> Difference:
-        """Return the first difference of some lines, with the places of the first of them."""
-        first, numbers = lines[0][1], _lines_of(self.file, self.format, [row for row, _ in lines[:_MOST_LISTED]])
-        listed = ", ".join(f"{number:,}" for number in numbers)
-        more = f" and {len(lines) - len(numbers):,} more" if len(lines) > len(numbers) else ""
-        place = f"{'lines' if len(lines) > 1 else 'line'} {listed}{more}" if numbers else ""
-        line = f"line {numbers[0]:,}" if numbers else "a line"
-        problem = first.problem.replace("the line", line, 1)
-        return replace(first, problem=f"{problem}: {_shortened(first.example)}", values=len(lines),
-                       example=_shortened(first.example), place=place)  # fmt: skip
+        return RawColumns(self.names, {}, 0, self.texts.differences(self.matching))
 
     def columns(self, batch: pa.RecordBatch, start: int) -> RawColumns:
         """Return a batch of texts, whose first row is row `start` of the file, with the types of the schema."""
-        columns, differences = {}, []
+        columns: dict[str, pa.ChunkedArray] = {}
         fields = {field.name: field for field in self.schema.fields}
 
         def place(row: int) -> str:
-            row += start
-            return self._place(row if self.wrong_lines is None else self.wrong_lines.record_of(row))
+            return self._place(self.texts.wrong.record_of(start + row))
 
         bad: list[BadValue] = []
         for name, texts in zip(self.names, batch.columns, strict=True):
             if name not in fields:
                 continue
             convert = partial(self._values, kind=fields[name].type)
-            column, wrong = converted(texts, convert, fields[name], self.matching, place, self._hint)
+            columns[name], wrong = converted(texts, convert, fields[name], self.matching, self._hint)
             bad += wrong
-            if isinstance(column, Difference):
-                differences.append(column)
-            else:
-                columns[name] = column
-        return RawColumns(self.names, columns, batch.num_rows, tuple(differences), place=place, bad=tuple(bad))
+        return RawColumns(self.names, columns, batch.num_rows, place=place, bad=tuple(bad))
 
     def _hint(self, error: InexactValueError) -> Hint:
         return ENCODING_HINT if error.is_bad_text and self.format.encoding is None else hint_for(error, self.format)

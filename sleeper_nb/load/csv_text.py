@@ -56,12 +56,6 @@ def text_stream(stream: Any, csv_format: CsvFormat) -> Any:
     return KeptLines(stream, csv_format) if csv_format.skip_lines or csv_format.comment else stream
 
 
-def _escapes(csv_format: CsvFormat) -> tuple[bytes, re.Pattern[bytes] | None]:
-    """Return the escape character, and a pattern of it with the byte that it escapes."""
-    escape = (csv_format.escape or "").encode()
-    return escape, re.compile(re.escape(escape) + b".", re.DOTALL) if escape else None
-
-
 class KeptLines(io.RawIOBase):
     """A stream without its first lines and without the lines of comments.
 
@@ -81,7 +75,8 @@ class KeptLines(io.RawIOBase):
         self._stream = io.BufferedReader(stream, _BLOCK_BYTES)
         self._skip, self._comment = csv_format.skip_lines, (csv_format.comment or "").encode()
         self._quote = (csv_format.quote_char or "").encode()
-        _, self._escaped = _escapes(csv_format)
+        escape = re.escape((csv_format.escape or "").encode())
+        self._escaped = re.compile(escape + b"." if escape else b"(?!)", re.DOTALL)  # without one, nothing
         self._number, self._is_quoted, self._kept, self._at = 0, False, b"", 0
         self.dropped: list[int] = []
 
@@ -113,8 +108,7 @@ class KeptLines(io.RawIOBase):
                 self.dropped.append(self._number)
                 continue
             if self._quote:
-                text = self._escaped.sub(b"", line) if self._escaped else line
-                self._is_quoted ^= text.count(self._quote) % 2 == 1
+                self._is_quoted ^= self._escaped.sub(b"", line).count(self._quote) % 2 == 1
             yield line
 
     def original(self, line: int) -> int:
@@ -132,7 +126,8 @@ class Quotes:
     Attributes
     ----------
     regular
-        Whether every quote so far opens or closes a value, or is doubled or escaped inside one.
+        Whether every quote so far opens or closes a value, or is doubled inside one. Those of a format with an escape
+        character are not looked at.
     ended
         Whether the end of the file was checked.
     """
@@ -143,19 +138,15 @@ class Quotes:
         self._may_stand_beside[[ord(csv_format.separator), self._quote, ord("\n"), ord("\r")]] = True
         self._quote_count, self._byte_before, self._last = 0, b"\n", b""
         self._none = csv_format.quote_char is None
-        self._escape, self._escaped = _escapes(csv_format)
-        self._escape_at_end, self._goes_on = b"", False
-        self.regular, self.ended = True, False
+        self.regular, self.ended = csv_format.escape is None, False
 
     @property
     def are_open(self) -> bool:
-        """Whether the file ended inside quotes, or with an escape; quotes that are irregular do not count."""
-        return self.ended and (self._goes_on or (self.regular and self._quote_count % 2 == 1))
+        """Whether the file ended inside quotes; quotes that are irregular do not count."""
+        return self.ended and self.regular and self._quote_count % 2 == 1
 
     def check(self, block: bytes) -> None:
         """Check the next block."""
-        if block and self._escaped is not None:
-            block = self._without_escapes(block)
         if self._none or not self.regular or not block:
             return
         text = self._byte_before + self._last + block  # the last byte of a block is checked with the next block
@@ -168,19 +159,9 @@ class Quotes:
         self._quote_count += len(places)
         self._byte_before, self._last = text[-2:-1], text[-1:]
 
-    def _without_escapes(self, block: bytes) -> bytes:
-        """Return a block with a letter for each escaped character; an escape at its end is kept for the next block."""
-        assert self._escaped is not None  # noqa: S101 - the caller asked
-        text = self._escaped.sub(b"x", self._escape_at_end + block)
-        self._escape_at_end = self._escape if text.endswith(self._escape) else b""
-        escaped_end = block.endswith(_LINE_ENDS) and not text.endswith(_LINE_ENDS)
-        self._goes_on = escaped_end or bool(self._escape_at_end)
-        return text.removesuffix(self._escape)
-
     def end(self) -> None:
-        goes_on = self._goes_on
         self.check(b"\n")
-        self._goes_on, self.ended = goes_on, True
+        self.ended = True
 
 
 class WatchedText(io.RawIOBase):

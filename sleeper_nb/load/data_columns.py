@@ -24,13 +24,13 @@ from sleeper_nb.load.column_types import (
     AS_NULL,
     TEXT_TYPES,
     TIMES,
+    TypeMismatchError,
     WithoutType,
     distinct,
     has_codes,
     joined_type,
     misfits,
     objects_of_many_names,
-    of_pandas_alone,
     type_of_texts,
     without_type,
 )
@@ -124,18 +124,18 @@ class DataColumn:
         has_codes = self.has_codes or other.has_codes
         if has_codes and (self.are_digits or other.are_digits):
             return replace(other if self.are_digits else self, name=self.name, nullable=nullable)
-        joined = joined_type(self.kind, other.kind)
-        if not joined.mismatches:
-            same = [each for each in (self, other) if each.type is not None and each.kind == joined.type]
-            column = same[0] if same else _of_type(self.name, joined.type)
-            return replace(column, name=self.name, nullable=nullable, is_written=are_written, has_codes=has_codes)
-        first = joined.mismatches[0]
-        name, (one, another) = f"{self.name}{first.path}", first.types
-        problem = f"column {name!r} is {one} in one source and {another} in another"
-        if any(each.is_nested for each in joined.mismatches):
-            return DataColumn(self.name, None, nullable, problem, ("give it one type",), is_optional=True)
-        as_text = giving_type(self.name, str(FieldType.from_arrow(joined.type)), cast=True)
-        return DataColumn(self.name, None, nullable, problem, ("store it as text: ", as_text))
+        try:
+            kind = joined_type(self.kind, other.kind)
+        except TypeMismatchError as mismatch:
+            one, another = mismatch.names
+            problem = f"column {f'{self.name}{mismatch.path}'!r} is {one} in one source and {another} in another"
+            if mismatch.path or "<" in f"{one}{another}":
+                return DataColumn(self.name, None, nullable, problem, ("give it one type",), is_optional=True)
+            as_text = giving_type(self.name, "string", cast=True)
+            return DataColumn(self.name, None, nullable, problem, ("store it as text: ", as_text))
+        same = [each for each in (self, other) if each.type is not None and each.kind == kind]
+        column = same[0] if same else _of_type(self.name, kind)
+        return replace(column, name=self.name, nullable=nullable, is_written=are_written, has_codes=has_codes)
 
 
 def materialised(sources: Iterable[IngestSource]) -> tuple[IngestSource, ...]:
@@ -318,8 +318,6 @@ def _of_type(name: str, kind: pa.DataType, *, nullable: bool = True) -> DataColu
 
 def _of_values(name: str, values: Any, why: Callable[[str, Any], WithoutType | None] = without_type) -> DataColumn:
     """Return the column of Python or pandas values; `why` describes those that are not of one type."""
-    if of_pandas := of_pandas_alone(name, values):
-        return DataColumn(name, None, problem=of_pandas.problem, hint=of_pandas.hint, is_optional=True)
     try:
         found = pa.array(values, from_pandas=True)
     except BAD_VALUE as error:

@@ -12,7 +12,7 @@ import hashlib
 import io
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,14 +29,12 @@ from sleeper_nb.load.conform import (
     Conformed,
     Difference,
     RawColumns,
-    cast_column,
+    column_of_parts,
     compare,
     compare_parts,
-    conform,
     inexact,
     no_place,
     row_after,
-    row_number,
 )
 from sleeper_nb.load.csv_files import csv_names, csv_parts, csv_rows_at, matched_names
 from sleeper_nb.load.csv_text import null_hint
@@ -81,15 +79,6 @@ def open_parquet(file: SourceFile) -> parquet.ParquetFile:
     """
     with read_errors(file):
         return parquet.ParquetFile(file.open(), coerce_int96_timestamp_unit="us")
-
-
-def read_parquet(
-    file: SourceFile, opened: parquet.ParquetFile, column: str, row_group: int | None = None
-) -> pa.ChunkedArray:
-    """Return one column of an open Parquet file, or of one of its row groups."""
-    with read_errors(file):
-        rows = opened.read([column]) if row_group is None else opened.read_row_group(row_group, [column])
-        return rows.column(column)
 
 
 def parquet_parts(
@@ -162,7 +151,7 @@ def folder_column(value: FolderValue, field: Field, rows: int) -> pa.ChunkedArra
     try:
         scalar = exactly(without_leading_zeros(text) if field.type.name in NUMBERS else text, field.type)[0]
     except InexactValueError as error:
-        difference = inexact(error, field, lambda _: f"folder {value.name}={value.text}")
+        difference = inexact(error, field, f"folder {value.name}={value.text}")
         return replace(difference, values=rows)
     return pa.chunked_array([pa.repeat(scalar, rows)], field.type.arrow)
 
@@ -171,8 +160,8 @@ def _contradiction(
     column: pa.ChunkedArray, expected: pa.ChunkedArray, field: Field, value: FolderValue
 ) -> Difference | None:
     """Return the difference of a column that is in the file and in a folder's name, with different values."""
-    cast = cast_column(column, field, row_number, is_row_key=False)
-    if isinstance(cast, Difference) or cast.equals(expected):
+    found = column_of_parts([RawColumns((), {field.name: column}, len(column))], field, EXACT, is_row_key=False)
+    if isinstance(found, Difference) or found[0].equals(expected):
         return None
     folder = f"{value.name}={value.text}"
     problem = f"column {field.name!r} is in the file too, with other values than its folder {folder}"
@@ -449,14 +438,33 @@ def pieces_of(
 
 def key_pieces(file: StoredSource, schema: Schema, matching: Matching) -> Iterator[pa.Table]:
     """Yield pieces with the row keys, and perhaps more columns, of all rows of a file or lake table."""
-    if not isinstance(file, LakeTable):
+    keys, given = Schema(schema.row_keys), tuple[str, ...]()
+    if isinstance(file, LakeTable):
+        given = tuple(file.schema.names)
+    elif file.format == "parquet" and not file.folder_values:
+        given = header_names(file)
+    names = matching.names(given, schema) if given else ()
+    own = {mine: name for mine, name in zip(given, names, strict=True) if name in keys.names}
+    if len(own) < len(keys.names):
         yield from pieces_of(file, schema, None, matching)
         return
-    given, keys = file.schema.names, Schema(schema.row_keys)
-    names = {own: name for own, name in zip(given, matching.names(given, schema), strict=True) if name in keys.names}
-    as_named = replace(matching, columns=(), renames=tuple(names.items()), by_name=False)
-    for batch in file.all_batches(list(names)):
-        yield conform(pa.Table.from_batches([batch]), keys, as_named)
+    as_named = replace(matching, columns=(), renames=tuple(own.items()), by_name=False)
+    start = 0
+    with closing(_batches_with(file, list(own))) as batches:
+        for batch in batches:
+            place = no_place if isinstance(file, LakeTable) else partial(row_after, start)
+            raw = RawColumns.of(pa.Table.from_batches([batch]), place, partial(as_named.names, schema=keys))
+            yield compare(raw, keys, as_named).of(file.label).table(keys)
+            start += batch.num_rows
+
+
+def _batches_with(file: StoredSource, columns: Sequence[str]) -> Generator[pa.RecordBatch, None, None]:
+    """Yield all rows of a Parquet file or lake table with some of its columns."""
+    if isinstance(file, LakeTable):
+        yield from file.all_batches(columns)
+        return
+    with open_parquet(file) as opened:
+        yield from opened.iter_batches(BATCH_ROWS, columns=columns)
 
 
 def pieces_of_batches(

@@ -531,7 +531,7 @@ def _inspect(source: IngestSource, state: TableState, matching: Matching, checks
                 "a RecordBatchReader can be read only once, so it cannot be planned",
                 hint="use reader.read_all(), and ingest the table that it returns",
             )
-        read = read_source(source, state.schema, replace(matching, list_lines=True))
+        read = read_source(source, state.schema, matching)
         conformed, judged = held_against(source, read, state.schema, checks)
     keys, by_leaf = None, dict[str, int]()
     if not conformed.differences and conformed.rows:
@@ -585,7 +585,7 @@ def _inspect_parquet(file: SourceFile, schema: Schema, matching: Matching) -> Co
                     if isinstance(column, Difference):
                         found.append(column)
                     elif each.name in keys:
-                        chunks[each.name] += column.chunks
+                        chunks[each.name] += column[0].chunks
             start += batch.num_rows
     found.sort(key=lambda each: order.get(each.column, -1) if each.values else -1)
     notes = (*whole.notes.values(), *extra_notes(extra), *null_notes(kept, rows, schema))

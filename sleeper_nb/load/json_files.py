@@ -22,7 +22,6 @@ from sleeper_nb.errors import Hint, InvalidInput
 from sleeper_nb.load.casts import BAD_VALUE, InexactValueError, as_written, from_base64, to_float
 from sleeper_nb.load.conform import (
     BadValue,
-    Difference,
     RawColumns,
     converted,
     with_default,
@@ -353,7 +352,6 @@ def columns_of_objects(
     given = tuple(dict.fromkeys(name for _, row in rows for name in row))
     names = matching.names(tuple(map(str, given)), schema)
     columns: dict[str, pa.ChunkedArray] = {}
-    differences: list[Difference] = []
     bad: list[BadValue] = []
     fields = {field.name: field for field in schema.fields}
 
@@ -371,13 +369,10 @@ def columns_of_objects(
             columns |= {} if unknown is None else {name: unknown}
             continue
         to_field = partial(convert, kind=fields[name].type)
-        column, wrong = converted(values, to_field, fields[name], matching, place, null_hint or (lambda _: ""))
-        if isinstance(column, Difference):
-            differences.append(column)
-        else:
-            columns[name] = with_default(column, fields[name], [key in row for _, row in rows])
+        column, wrong = converted(values, to_field, fields[name], matching, null_hint or (lambda _: ""))
+        columns[name] = with_default(column, fields[name], [key in row for _, row in rows])
         bad += wrong
-    return RawColumns(names, columns, len(rows), tuple(differences), place=place, bad=tuple(bad))
+    return RawColumns(names, columns, len(rows), place=place, bad=tuple(bad))
 
 
 def untyped_column(values: Any) -> pa.ChunkedArray | None:

@@ -38,9 +38,6 @@ class Matching:
         Pairs of a name in the data and the table's name for it.
     keep_back
         Whether a row with a value that does not fit is kept back; otherwise the value is a difference.
-    list_lines
-        Whether the lines of a CSV file with too many or too few values are differences, as a dry run lists them;
-        otherwise the first ends the load.
     """
 
     ignore_extra: bool = False
@@ -49,7 +46,6 @@ class Matching:
     columns: tuple[str, ...] = ()
     renames: tuple[tuple[str, str], ...] = ()
     keep_back: bool = False
-    list_lines: bool = False
 
     @classmethod
     def of(

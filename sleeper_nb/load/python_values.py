@@ -12,9 +12,8 @@ and nothing is rounded.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import partial
@@ -128,8 +127,6 @@ def _in_order(parts: Sequence[pa.Array], indices: Sequence[int], target: FieldTy
 def _of_one_type(values: Sequence[Any], kind: type, target: FieldType, how: ValueRules) -> pa.Array:
     if issubclass(kind, np.ndarray) and any(not value.ndim for value in values):
         return from_python([value if value.ndim else value[()] for value in values], target, how)
-    if how.cast and (asked := _as_requested(values, kind, target)) is not None:
-        return from_python(asked, target, replace(how, cast=False))
     if hasattr(kind, "asDict"):  # a row of Spark
         values, kind = [value.asDict() for value in values], dict
     if target.name == "struct" and issubclass(kind, dict):
@@ -137,7 +134,7 @@ def _of_one_type(values: Sequence[Any], kind: type, target: FieldType, how: Valu
     if issubclass(kind, np.ndarray | list | tuple | dict):
         return _nested(values, kind, target, how)
     if issubclass(kind, NumberText | Decimal):
-        return _numbers(values, target)
+        return _numbers(values, target, how)
     if issubclass(kind, bytearray | memoryview):
         values, kind = [bytes(value) for value in values], bytes
     if issubclass(kind, pa.Scalar):
@@ -146,14 +143,15 @@ def _of_one_type(values: Sequence[Any], kind: type, target: FieldType, how: Valu
         values, kind = [value.tobytes() for value in values], bytes
     # not texts and bytes: numpy's arrays of those drop trailing zeros
     if issubclass(kind, np.generic) and not issubclass(kind, str | bytes):
-        return _converted(values, _of_numpy, target, "other")
+        return _converted(values, _of_numpy, target, "other", how)
     if kind is str and target.name == "bytearray" and (decode := how.base64) is not None:
-        return _converted(values, lambda part: pa.array([decode(text) for text in part]), target, "string")
+        return _converted(values, lambda part: pa.array([decode(text) for text in part]), target, "string", how)
     for base, name, arrow in _ARROW:
         if issubclass(kind, base):
-            if base is int and target.name in _NUMBERS and not (min(values) >= -(2**63) and max(values) < 2**63):
-                return _numbers(values, target)
-            return _converted(values, partial(_array_of, kind=kind, arrow=arrow), target, name)
+            is_by_text = target.name in _NUMBERS or (how.cast and target.name == "string")
+            if base is int and is_by_text and not (min(values) >= -(2**63) and max(values) < 2**63):
+                return _numbers(values, target, how)
+            return _converted(values, partial(_array_of, kind=kind, arrow=arrow), target, name, how)
     misfit = values[0].misfit if isinstance(values[0], NoValue) else None
     raise InexactValueError("other", target, 0, values[0], misfit=misfit)
 
@@ -180,9 +178,12 @@ def _in_microseconds(value: Any) -> int | None:
 
 
 def _array_of(values: Sequence[Any], kind: type, arrow: pa.DataType) -> pa.Array:
-    if kind.__name__ == "Timestamp" and any(value.nanosecond for value in values):
-        raise pa.ArrowInvalid("it has nanoseconds")  # Arrow would drop them
-    if kind.__name__ != "Timestamp" and pa.types.is_timestamp(arrow):
+    if kind.__name__ == "Timestamp" and any(value.nanosecond for value in values):  # Arrow would drop them
+        zone = "UTC" if any(value.tzinfo for value in values) else None
+        return pa.array([value.as_unit("ns").to_datetime64() for value in values]).cast(pa.timestamp("ns", zone))
+    if pa.types.is_timestamp(arrow) and not any(value.tzinfo for value in values):
+        arrow = pa.timestamp("us")
+    elif pa.types.is_timestamp(arrow) and kind.__name__ != "Timestamp":
         values = [_in_utc(value) for value in values]
     if issubclass(kind, UUID):
         return pa.ExtensionArray.from_storage(pa.uuid(), pa.array([value.bytes for value in values], pa.binary(16)))
@@ -198,7 +199,11 @@ def _in_utc(value: datetime) -> datetime:
 
 
 def _converted(
-    values: Sequence[Any], convert: Callable[[Sequence[Any]], pa.Array], target: FieldType, kind: str
+    values: Sequence[Any],
+    convert: Callable[[Sequence[Any]], pa.Array],
+    target: FieldType,
+    kind: str,
+    how: ValueRules,
 ) -> pa.Array:
     """Return values converted to Arrow and cast to a field's type; an error names the first value that does not fit."""
     try:
@@ -207,15 +212,17 @@ def _converted(
         index = first_bad(values, convert) or 0
         raise InexactValueError(kind, target, index, values[index]) from error
     try:
-        return exactly(array, target)
+        return cast_exactly(array, target, is_requested=how.cast)
     except InexactValueError as error:
         index = error.index or 0
         source_kind = kind if kind == "decimal" else error.kind  # decimals are cast as text
         raise InexactValueError(source_kind, error.target, index, values[index]) from error
 
 
-def _numbers(values: Sequence[Any], target: FieldType) -> pa.Array:
+def _numbers(values: Sequence[Any], target: FieldType, how: ValueRules) -> pa.Array:
     """Return numbers of any size and precision, cast by their texts."""
+    if how.cast and target.name == "string":
+        return pa.array([format(value, "f") if isinstance(value, Decimal) else str(value) for value in values])
     if target.name not in _NUMBERS:
         raise InexactValueError("decimal", target, 0, values[0])
 
@@ -224,7 +231,7 @@ def _numbers(values: Sequence[Any], target: FieldType) -> pa.Array:
         # the text of a boolean is not a number
         return to_int(texts, pa.int64()) if target.name == "boolean" else texts
 
-    return _converted(values, convert, target, "decimal")
+    return _converted(values, convert, target, "decimal", how)
 
 
 def _nested(values: Sequence[Any], kind: type, target: FieldType, how: ValueRules) -> pa.Array:
@@ -294,7 +301,6 @@ _WORDS = {"yes": "true", "y": "true", "t": "true", "on": "true", "no": "false", 
           "off": "false"}  # fmt: skip
 _LEADING_ZEROS = r"^(\s*[+-]?)0+(\d)"
 _ZEROS_OF_A_SECOND = r"(\.[0-9]*[1-9])0+$|\.0+$"
-_PLAIN = (bool, int, float, Decimal, date, time, np.generic, NumberText)
 
 
 def can_be_requested(kind: str, name: str) -> bool:
@@ -372,30 +378,3 @@ def _prepared_struct(array: pa.Array, target: FieldType) -> pa.Array:
     if all(new is values for new, (_, values) in zip(columns, given, strict=True)):
         return array
     return pa.StructArray.from_arrays(columns, [each.name for each, _ in given], mask=array.is_null())
-
-
-def _as_requested(values: Sequence[Any], kind: type, target: FieldType) -> list[Any] | None:
-    """Return Python values of one type, changed as `prepared` changes arrays; None where no request is needed."""
-    if target.name == "string" and issubclass(kind, _PLAIN):
-        return list(map(_text, values))
-    if target.name == "boolean" and issubclass(kind, str):
-        return [_WORDS.get(value.strip().lower(), value) for value in values]
-    if target.name in NUMBERS and issubclass(kind, str):
-        return [re.sub(_LEADING_ZEROS, r"\1\2", value) for value in values]
-    return None
-
-
-def _text(value: Any) -> Any:
-    """Return a value as text, as `prepared` writes it; the value itself where Arrow has no exact type for it."""
-    if isinstance(value, NumberText):
-        return str(value)
-    if isinstance(value, Decimal | int) and not isinstance(value, bool):
-        return format(value, "f") if isinstance(value, Decimal) else str(value)
-    try:
-        if hasattr(value, "to_datetime64"):  # of pandas, with nanoseconds, and in UTC where it has a zone
-            moment = pa.array([value.to_datetime64()])
-            zone = None if value.tzinfo is None else "UTC"
-            return _texts(moment.cast(pa.timestamp(moment.type.unit, zone)))[0].as_py()
-        return _texts(pa.array([value]))[0].as_py()
-    except BAD_VALUE:
-        return value

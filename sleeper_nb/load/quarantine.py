@@ -178,12 +178,12 @@ def _whole(read: Conformed, schema: Schema) -> pa.Table:
 
 def _wrong_rows(read: Conformed, rows: pa.Table, checks: Sequence[RowCheck]) -> dict[int, list[Difference]]:
     wrong: defaultdict[int, list[Difference]] = defaultdict(list)
-    known = {(each.row, each.difference.column) for each in read.bad}
+    known = {(each.row, each.column) for each in read.bad}
     with opened_checks(checks) as opened:
         bad: list[BadValue] = [*read.bad, *opened.bad_values(rows, known)]
-    lines = {each.row for each in bad if each.difference.column == WHOLE_LINE}
+    lines = {each.row for each in bad if each.column == WHOLE_LINE}
     for each in bad:
-        if each.row not in lines or each.difference.column == WHOLE_LINE:  # no check is broken by a line without values
+        if each.row not in lines or each.column == WHOLE_LINE:  # no check is broken by a line without values
             wrong[each.row].append(each.difference)
     return dict(wrong)
 

@@ -149,7 +149,7 @@ class OpenedChecks:
                 for values in batch.to_pylist():
                     row = values.pop(_INDEX)
                     if all((row, name) not in known for name in row_filter.columns):
-                        yield BadValue(row, _difference(check, 1, "", values, ""))
+                        yield BadValue.of(row, _difference(check, 1, "", values, ""))
 
 
 def _broken(row_filter: RowFilter, rows: pa.Table) -> list[pa.RecordBatch]:
@@ -410,7 +410,7 @@ def _bad_value(problem: str, key: pa.Table, rows: int, schema: Schema) -> BadVal
     (values,) = key.to_pylist()
     row = values.pop(_INDEX)
     text = _text(tuple(values.values()), schema)
-    return BadValue(
+    return BadValue.of(
         row, Difference("unique keys", f"{problem} {text}", hint, kind=problem, values=rows, example=text, unit="row")
     )
 

@@ -455,8 +455,8 @@ def read_errors(file: SourceFile) -> Iterator[None]:
         if isinstance(error, UnicodeError) or "invalid UTF8" in str(error):
             raise _not_in_encoding(file) from error
         hint: HintParts = ("the file may be truncated or not in this format",)
-        if file.format == "csv" and "Expected" in str(error):
-            hint = (*hint, "; to skip lines above the header, add ", Action("--read skip-lines=N", "skip_lines=N"))
+        if file.format == "csv" and "Expected" in str(error):  # a line of UTF-8 does not come here
+            hint = ("correct the line; if its text is not UTF-8, ", *ENCODING_HINT)
         raise StorageError(f"cannot read {file.label}: {first_line(error)}", hint=hint) from error
 
 

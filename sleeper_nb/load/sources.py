@@ -39,7 +39,6 @@ from sleeper_nb.errors import (
     first_line,
 )
 from sleeper_nb.load.casts import BAD_VALUE
-from sleeper_nb.load.column_types import of_pandas_alone
 from sleeper_nb.load.conform import (
     BadValue,
     Conformed,
@@ -51,7 +50,6 @@ from sleeper_nb.load.conform import (
     no_place,
     notes_of_sources,
     raise_first,
-    row_number,
 )
 from sleeper_nb.load.file_formats import header_names, read_file
 from sleeper_nb.load.json_files import columns_of_objects, json_names, untyped_column
@@ -627,9 +625,7 @@ def _from_series(
     if series.dtype == object:
         values = [_without_nan(value, target.type) for value in series]
         convert = partial(from_python, target=target.type, how=ValueRules(cast=matching.cast))
-        return converted(values, convert, target, matching, row_number)
-    if of_pandas := of_pandas_alone(target.name, series):
-        return Difference(target.name, of_pandas.problem, (*of_pandas.hint, UNCHANGED)), ()
+        return converted(values, convert, target, matching)
     try:
         array = pa.array(series, from_pandas=True)
     except BAD_VALUE as error:

@@ -26,7 +26,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -37,12 +36,11 @@ import pyarrow.compute as pc
 from sleeper_nb.catalog.catalog_base import FileClaim, read_consistently
 from sleeper_nb.errors import Action, InvalidInput, NotFound, StateRuleBroken
 from sleeper_nb.load.casts import BAD_VALUE, plain_chunks, plain_values
-from sleeper_nb.load.conform import Difference, RawColumns, column_of_parts, raise_first, row_after
 from sleeper_nb.load.data_columns import DataColumn, first_values
-from sleeper_nb.load.file_formats import StoredSource, key_pieces, open_parquet, read_parquet
-from sleeper_nb.load.load_options import EXACT, Matching
+from sleeper_nb.load.file_formats import key_pieces, open_parquet
+from sleeper_nb.load.load_options import Matching
 from sleeper_nb.load.source_files import SourceFile, find_files
-from sleeper_nb.load.sources import IngestSource
+from sleeper_nb.load.sources import IngestSource, InMemory
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import (
     KeyValue,
@@ -59,7 +57,7 @@ from sleeper_nb.model.properties import (
     SPLITTING_MIN_ROWS,
     TableProperties,
 )
-from sleeper_nb.model.schema import KEY_TYPES, Field, Schema
+from sleeper_nb.model.schema import KEY_TYPES, Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import SplitPartitions
@@ -445,13 +443,9 @@ _KEYS_PER_LEAF = 1_000
 ROWS_PER_LEAF = 2_000_000
 """About how many rows each leaf of a new table gets, where the user does not say."""
 _MOST_LEAVES_UNASKED = 64
-_MOST_READ = 50_000_000
-"""Of files with more rows, the keys of evenly spaced row groups are read."""
 LOOKED_AT = 1_000_000
 """Rows that are looked at to propose keys."""
 _SEED = 0
-_AT_ONCE = 4
-"""Row groups whose keys are read at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,74 +495,32 @@ def rows_of_parquet(files: Sequence[SourceFile]) -> int:
     return rows
 
 
-def holds_keys(files: Sequence[SourceFile], matching: Matching) -> bool:
-    """Return whether files are Parquet that has the row keys by their names, so that only these need to be read."""
-    return not matching.renames_columns and all(file.format == "parquet" and not file.folder_values for file in files)
+def are_parquet(sources: Sequence[IngestSource]) -> bool:
+    """Return whether all sources are Parquet files: of these, a sample reads only the row keys."""
+    return all(isinstance(each, SourceFile) and each.format == "parquet" for each in sources)
 
 
-def sample_of_parquet(files: Sequence[SourceFile], schema: Schema, size: int, *, refuse: bool = False) -> KeySample:
-    """Return a sample of the row keys of Parquet files, of which only the columns of the keys are read.
-
-    Values that do not fit the schema are left out, as the load refuses them; with `refuse`, the first is raised.
-    """
-    groups: list[tuple[SourceFile, int, int]] = []
-    for file in files:
-        with open_parquet(file) as opened:
-            metadata = opened.metadata
-            groups += [(file, i, metadata.row_group(i).num_rows) for i in range(metadata.num_row_groups)]
-    rows = sum(count for *_, count in groups)
-    step = max(1, -(-rows // _MOST_READ))
-    read = groups[step // 2 :: step] or groups
-    share = size / max(1, sum(count for *_, count in read))
-
-    def sampled(group: tuple[SourceFile, int, int]) -> pa.Table:
-        file, number, _ = group
-        keys = _keys_of(file, number, schema, refuse=refuse)
-        return some_of(keys, max(1, round(share * keys.num_rows)))
-
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return KeySample(pa.concat_tables([_as_nullable(schema).empty_table(), *pool.map(sampled, read)]), rows)
-
-
-def sample_of_files(files: Sequence[StoredSource], schema: Schema, size: int, matching: Matching) -> KeySample:
+def sample_of_files(
+    files: Sequence[IngestSource], schema: Schema, size: int, matching: Matching, *, refuse: bool = True
+) -> KeySample:
     """Return a sample of the row keys of files of any format and of lake tables, whose rows are all counted.
 
-    Raises `InvalidInput` when a row does not fit the schema.
+    Raises `InvalidInput` when a row does not fit the schema; unless it is to `refuse` such rows, the rest of their file
+    is left out.
     """
     names, kept, rows = [key.name for key in schema.row_keys], _as_nullable(schema).empty_table(), 0
     for file in files:
-        for part in key_pieces(file, schema, matching):
-            rows += part.num_rows
-            # a part keeps as large a share as all parts before it, so that early rows have no more weight
-            share = some_of(part.select(names), -(-size * part.num_rows // max(rows, 1)))
-            kept = some_of(pa.concat_tables([kept, share.cast(kept.schema)]), size)
-    return KeySample(kept, rows)
-
-
-def _keys_of(file: SourceFile, group: int, schema: Schema, *, refuse: bool) -> pa.Table:
-    """Return the row keys of a row group, without rows whose keys do not fit; with `refuse`, raise for the first."""
-    with open_parquet(file) as opened:
-        sizes = [opened.metadata.row_group(i).num_rows for i in range(group + 1)]
-        raw = RawColumns(
-            tuple(opened.schema_arrow.names),
-            {
-                key.name: read_parquet(file, opened, key.name, group)
-                for key in schema.row_keys
-                if key.name in opened.schema_arrow.names
-            },
-            sizes[-1],
-            place=partial(row_after, sum(sizes[:-1])),
-        )
-    columns = {}
-    for key in schema.row_keys:
-        field = Field(key.name, key.type, nullable=not refuse)
-        column = column_of_parts([raw], field, EXACT, is_row_key=True)
-        if isinstance(column, Difference):
+        assert not isinstance(file, InMemory)  # noqa: S101 - the caller looked
+        try:
+            for part in key_pieces(file, schema, matching):
+                rows += part.num_rows
+                # a part keeps as large a share as all parts before it, so that early rows have no more weight
+                share = some_of(part.select(names), -(-size * part.num_rows // max(rows, 1)))
+                kept = some_of(pa.concat_tables([kept, share.cast(kept.schema)]), size)
+        except InvalidInput:
             if refuse:
-                raise_first([replace(column, source=file.label)])
-            return _as_nullable(schema).empty_table()
-        columns[key.name] = column
-    return pa.table(columns, schema=_as_nullable(schema)).drop_null()
+                raise
+    return KeySample(kept, rows)
 
 
 def _as_nullable(schema: Schema) -> pa.Schema:

@@ -30,7 +30,7 @@ from sleeper_nb.errors import (
 )
 from sleeper_nb.load import sources as loading
 from sleeper_nb.load.bulk_load import ending_at_first
-from sleeper_nb.load.conform import Difference, raise_first
+from sleeper_nb.load.conform import WHOLE_LINE, Difference, raise_first
 from sleeper_nb.load.data_columns import (
     DataColumn,
     GroupedNumbers,
@@ -54,12 +54,12 @@ from sleeper_nb.load.sources import IngestSource
 from sleeper_nb.load.split import (
     LOOKED_AT,
     KeySample,
+    are_parquet,
     default_leaves,
-    holds_keys,
     initial_split_points,
     key_candidates,
     sample_of,
-    sample_of_parquet,
+    sample_of_files,
     sample_size,
 )
 from sleeper_nb.model.checksums import checksum_of
@@ -590,16 +590,14 @@ class _Load:
         is raised.
         """
         size = sample_size(self._request.leaves)
-        files = [source for source in self._sources if isinstance(source, SourceFile)]
-        if len(files) == len(self._sources) and holds_keys(files, self._matching):
-            return sample_of_parquet(files, schema, size, refuse=refuse)
+        if are_parquet(self._sources):
+            return sample_of_files(self._sources, schema, size, self._matching, refuse=refuse)
         if self._work.in_bulk:
             return self._work.sample(schema, size)
-        matching = replace(self._matching, list_lines=not refuse)
-        rows = [loading.read_source(source, schema, matching) for source in self._sources]
+        rows = [loading.read_source(source, schema, self._matching) for source in self._sources]
         names = [key.name for key in schema.row_keys]
         if refuse:
-            raise_first([found for each in rows for found in each.differences if found.column in names])
+            raise_first([found for each in rows for found in each.differences if found.column in {*names, WHOLE_LINE}])
         keys = pa.schema([key.arrow for key in schema.row_keys])
         columns = [[each.columns.get(name) for name in names] for each in rows]
         fitting = [pa.table(found, schema=keys) for found in columns if None not in found]

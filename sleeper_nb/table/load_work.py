@@ -26,10 +26,9 @@ from sleeper_nb.load.split import (
     KeySample,
     LeavesWanted,
     SplitBefore,
-    holds_keys,
+    are_parquet,
     rows_of_parquet,
     sample_of_files,
-    sample_of_parquet,
     split_before,
 )
 from sleeper_nb.maintain.service_lease import MAINTENANCE, held_lease
@@ -128,10 +127,7 @@ class LoadWork:
 
     def sample(self, schema: Schema, size: int) -> KeySample:
         """Return a sample of the row keys of what is loaded in bulk: files, lake tables or a Spark DataFrame."""
-        files = self._files
-        if len(files) == len(self.rows) and holds_keys(files, self.matching):
-            return sample_of_parquet(files, schema, size)
-        if not self.by_spark:
+        if not self.by_spark or are_parquet(self.rows):
             return sample_of_files(self._stored, schema, size, self.matching)
         return self.components.engines.with_tasks.sample(self.rows, schema, size, self.matching)
 
@@ -143,9 +139,8 @@ class LoadWork:
         files, stored = self._files, self._stored
         if len(stored) < len(self.rows) or len(state.tree.leaves) > 1:
             return None
-        is_parquet = len(files) == len(stored) and all(file.format == "parquet" for file in files)
         least = _LEAST_ROW_BYTES if len(files) == len(stored) else 1
-        most = rows_of_parquet(files) if is_parquet else sources.bytes_of(stored) // least
+        most = rows_of_parquet(files) if are_parquet(self.rows) else sources.bytes_of(stored) // least
         return split_before(store, state, wanted, most, self.sample)
 
     @property

@@ -11,7 +11,6 @@ import sleeper_nb as sl
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.load import load_options
 from sleeper_nb.errors import hint_text
-from sleeper_nb.load import column_types
 
 NUMBERS = [str(n) for n in range(1, 30)]
 
@@ -39,9 +38,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("case", ODD)
-@pytest.mark.parametrize("together", [1, 7, 20_000])
-def test_a_few_texts_of_no_type_are_named(session, tmp_path, monkeypatch, case: str, together: int):
-    monkeypatch.setattr(column_types, "_CAST_TOGETHER", together)
+def test_a_few_texts_of_no_type_are_named(session, tmp_path, case: str):
     texts, kind, odd = ODD[case]
     (found,) = session.admin.plan_table("t", written(tmp_path, texts), row_keys=["k"]).odd_texts
     assert (found.type.name, found.texts) == (kind, odd)

@@ -297,8 +297,9 @@ def test_without_a_quarantine_the_first_such_line_is_named(table, tmp_path):
     (tmp_path / "a.csv").write_text(LINES)
     with pytest.raises(InvalidInput) as caught:
         table.ingest(tmp_path / "a.csv")
-    assert caught.value.message == (
-        f"{tmp_path}/a.csv, line 5 has 4 values, but there are 3 columns: 3,abc,2026-02-03,extra"
+    assert (
+        caught.value.message
+        == f"line 5 has 4 values, but there are 3 columns: '3,abc,2026-02-03,extra', in {tmp_path}/a.csv"
     )
     assert "with quarantine='bad.parquet' keeps such lines in a file" in caught.value.hint
 

@@ -349,7 +349,7 @@ def test_lines_with_too_many_values_are_kept_back_in_a_folder(table, incoming, t
     incoming.write("a.csv", "a,1", "b,2,3")
     with pytest.raises(InvalidInput) as caught:
         once(table, incoming)
-    assert caught.value.message.endswith("a.csv, line 3 has 3 values, but there are 2 columns: b,2,3")
+    assert "a.csv: line 3 has 3 values, but there are 2 columns: 'b,2,3', in " in caught.value.message
     assert "an ingest with quarantine='DIR' keeps such lines in a file" in caught.value.hint
     report = once(table, incoming, quarantine=tmp_path / "bad")
     assert [(each.rows, each.kept_back) for each in report.files] == [(1, 1)]

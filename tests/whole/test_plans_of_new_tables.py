@@ -39,7 +39,7 @@ def test_files_that_the_load_refuses_are_refused_without_keys_too(session, tmp_p
     path.write_text("k,v\n1,a\n2,b,c\n3\n4,d\n5,e,f\n6,g\n7,h\n")
     differences = session.admin.plan_table("t", path, row_keys=keys).differences
     assert [each.problem for each in differences] == [
-        "line 3 has 3 values, but there are 2 columns: 2,b,c", "line 4 has 1 value, but there are 2 columns: 3",
+        "line 3 has 3 values, but there are 2 columns: '2,b,c'", "line 4 has 1 value, but there are 2 columns: '3'",
     ]  # fmt: skip
     assert [each.place for each in differences] == ["lines 3, 6", "line 4"]
 
@@ -82,7 +82,7 @@ JSON = '{"id":0,"amt":0.0}\n{"id":1,"amt":1.50}\n{"id":2,"amt":"n/a"}\n{"id":3,"
 @pytest.mark.parametrize("text", [JSON, f"[{','.join(JSON.splitlines())}]"])
 def test_a_text_among_the_numbers_of_json_may_mean_null_or_stay(session, tmp_path, text: str):
     (tmp_path / "x.json").write_text(text)
-    with pytest.raises(sl.InvalidInput, match=r"several types: a number in .*, and the text 'n/a' in line") as caught:
+    with pytest.raises(sl.InvalidInput, match="several types: double, and 'n/a' in line") as caught:
         session.create_table("t", tmp_path / "x.json", row_keys=["id"])
     hint = "to load text as NULL: null_text=['n/a']; or store it as text: types={'amt': 'string'}, cast=True"
     assert caught.value.hint == f"{hint}, or add ignore_extra=True"
@@ -106,9 +106,7 @@ def test_a_null_text_of_json_is_one_in_columns_of_texts_and_nothing_else_is(sess
 
 def test_a_text_among_the_numbers_of_a_frame_is_named(session):
     frame = pd.DataFrame({"k": [1, 2, 3], "x": [1.5, pd.NA, "n/a"]})
-    with pytest.raises(
-        sl.InvalidInput, match="several types: a number in row 1, and the text 'n/a' in row 3"
-    ) as caught:
+    with pytest.raises(sl.InvalidInput, match="several types: double, and 'n/a' in row 3") as caught:
         session.create_table("t", frame, row_keys=["k"])
     assert "convert the column to one type first, or store it as text" in str(caught.value)
     assert session.create_table("t", frame, row_keys=["k"], types={"x": "string"}, cast=True).schema.names
@@ -117,7 +115,7 @@ def test_a_text_among_the_numbers_of_a_frame_is_named(session):
 @pytest.mark.parametrize("values", [np.array([1 + 2j, 3]), [1 + 2j, None]])
 def test_complex_numbers_have_no_type(session, values):
     frame = pd.DataFrame({"k": [1, 2], "x": values})
-    with pytest.raises(sl.InvalidInput, match="column 'x' has complex numbers, and no column of a table can"):
+    with pytest.raises(sl.InvalidInput, match=r"column 'x', row 1: no column can hold \(1\+2j\)"):
         session.create_table("t", frame, row_keys=["k"])
     assert session.create_table("t", frame, row_keys=["k"], ignore_extra=True).schema.names == ("k",)
 
