@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -12,6 +14,17 @@ from tests.servers.server import Server
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "servers: needs go, or Java and Maven, for a real server; skipped without them")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def aws_models_are_read_once() -> Iterator[None]:
+    """Without it each session of boto3 reads megabytes of JSON, and the tests make thousands."""
+    from botocore.loaders import JSONFileLoader
+
+    read = cache(JSONFileLoader().load_file)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JSONFileLoader, "load_file", lambda _loader, path: read(path))
+        yield
 
 
 @pytest.fixture(scope="session")
