@@ -332,13 +332,7 @@ _MAKE_CURRENT = (
 
 
 class SqliteCatalog(Catalog):
-    """A catalog in one file.
-
-    Parameters
-    ----------
-    sync
-        Whether a change waits until the disk has it. If not, a power cut can cost the last changes, never the file.
-    """
+    """A catalog in one file. Without `sync`, a power cut can cost the last changes, never the file."""
 
     limits = CommitLimits(snapshots=1000, entry_bytes=8 << 20)
 

@@ -21,14 +21,9 @@ _ZONE = re.compile(r"(?:Z|[-+]\d{2}(?::?\d{2})?)$")
 
 
 def constant(value: Any, kind: pa.DataType, type_name: str) -> Any:
-    """Return a constant as a Python value of a column's type.
+    """Return a constant, or its text such as ``"0.5"``, ``"2026-01-31"`` or hexadecimal bytes, as a column has it.
 
     `InvalidInput` when the type has no constants, such as a list, or cannot hold the value exactly.
-
-    Parameters
-    ----------
-    value
-        A Python value, or its text: ``"0.5"``, ``"2026-01-31"``; bytes are written in hexadecimal.
     """
     if pa.types.is_nested(kind):
         raise InvalidInput(f"a {type_name} column cannot have a default", hint="load the values with the rows")

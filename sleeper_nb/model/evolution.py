@@ -157,16 +157,11 @@ def in_order(changes: Iterable[SchemaAlteration]) -> list[SchemaAlteration]:
 
 
 def evolved(schema: Schema, changes: Iterable[SchemaAlteration], schema_id: int) -> Schema:
-    """Return a schema after changes, applied one after the other.
+    """Return a schema after changes, applied one after the other; its id makes the names of columns in files unique.
 
     `NotFound` when there is no such column; the nearest is named. `AlreadyExists` when a column of that name, in any
     case, already exists. `InvalidInput` when a change affects a key, adds a column that is not nullable, or gives one a
     type that is not wider.
-
-    Parameters
-    ----------
-    schema_id
-        The id of the new schema; it makes the names of new columns in data files unique.
     """
     for change in changes:
         match change:
@@ -498,11 +493,6 @@ def check_checks(columns: Mapping[str, Iterable[str]], changes: Iterable[SchemaA
     """Refuse to rename or drop a column that a CHECK of the table names, unless the CHECK is dropped too.
 
     `InvalidInput` when a change affects such a column; the error names the CHECK.
-
-    Parameters
-    ----------
-    columns
-        The columns that each CHECK names, by its name.
     """
     changes = tuple(changes)
     dropped = {change.name for change in changes if isinstance(change, DropCheck)}

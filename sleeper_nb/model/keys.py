@@ -308,14 +308,8 @@ def _split_point(line: str, field: Field, where: str, *, strings_base64: bool) -
 def write_split_points(points: Iterable[KeyValue], field: Field, *, strings_base64: bool = False) -> str:
     """Return the text of a file from which `read_split_points` reads the same points.
 
-    `InvalidInput` when a string would be read back differently, such as one with a line break.
-
-    Parameters
-    ----------
-    points
-        Values of the first row key, in increasing order.
-    strings_base64
-        Whether strings are written in base64 of their UTF-8; byte arrays always are.
+    `InvalidInput` when a string would be read back differently, such as one with a line break. Byte arrays are always
+    written in base64.
     """
     lines = []
     for point in points:

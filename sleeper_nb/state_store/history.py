@@ -91,14 +91,9 @@ class History:
         return self._schemas[key]
 
     def write_new_schema(self, make: Callable[[int], Schema], above: int) -> tuple[int, Schema]:
-        """Write a schema under the next free id; return both.
+        """Write a schema under the next free id above the table's; return both.
 
-        Parameters
-        ----------
-        make
-            Returns the schema for an id.
-        above
-            The id of the table's schema. No id is used twice, since no process deletes the file of a greater one.
+        No id is used twice, since no process deletes the file of a greater one.
         """
         for schema_id in itertools.count(above + 1):
             schema = make(schema_id)

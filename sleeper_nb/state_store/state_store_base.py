@@ -151,10 +151,7 @@ _TICK = timedelta(microseconds=1)
 class StateStore(ABC):
     """The versions of one table's state; a committed version never changes.
 
-    Parameters
-    ----------
-    successor
-        Returns the table's store of another class by its name, since a table may be migrated while this one is in use.
+    `successor` returns the table's store of another class, since a table may be migrated while this one is in use.
     """
 
     name: ClassVar[str]
@@ -220,14 +217,8 @@ class StateStore(ABC):
     ) -> Snapshot:
         """Create the table: schema, metadata, and last its catalog entry, so that an incomplete table is never visible.
 
-        `AlreadyExists` when the name is taken; everything that was written is deleted, but for the data files.
-
-        Parameters
-        ----------
-        processing
-            As in `TableState`.
-        references
-            Files that are written already, with the rows that the table has from the first snapshot on.
+        `AlreadyExists` when the name is taken; everything that was written is deleted, but for the data files that the
+        references name.
         """
         from sleeper_nb.model.transactions import initial_state
 

@@ -70,11 +70,6 @@ class Network:
     A request whose answer was lost is sent again. A quota bounds how often that happens in all: each lost answer takes
     10 of 300, each answer returns 1, and a minute without a lost answer returns all. So an operation continues as long
     as it needs while one answer in 25 is lost, and a failed network ends it after 30 lost answers, not after hours.
-
-    Parameters
-    ----------
-    progress
-        Shows each request that is sent again, and why, until it has ended.
     """
 
     def __init__(self, clock: Clock | None = None, progress: Progress = SILENT, quota: int = QUOTA) -> None:

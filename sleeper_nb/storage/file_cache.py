@@ -28,15 +28,7 @@ _ROOM: Final = 8
 
 
 class FileCache:
-    """Copies of files of buckets, in one folder.
-
-    Parameters
-    ----------
-    folder
-        Only this user may read it; None for no cache.
-    most_bytes
-        The bound of all copies; the least recently used ones go.
-    """
+    """Copies of files of buckets, in one folder that only this user may read; the least recently used ones go."""
 
     def __init__(self, folder: Path | None, most_bytes: int, clock: Clock | None = None) -> None:
         self._folder = folder if most_bytes > 0 else None

@@ -33,13 +33,7 @@ _HAS_DESCRIPTORS = {os.open, os.stat, os.unlink} <= os.supports_dir_fd  # Window
 
 
 class LocalPlace:
-    """A local folder; it is created with the first file.
-
-    Parameters
-    ----------
-    sync
-        Whether to wait for the disk; if not, a power cut can empty the files that were written last.
-    """
+    """A local folder, created with the first file. Without `sync`, a power cut can empty the files written last."""
 
     local = True
     access = None

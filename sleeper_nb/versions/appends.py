@@ -147,16 +147,11 @@ class BatchLimits:
 def history_between(
     snapshots: Sequence[Snapshot], after: int, until: int, *, table: str, rules: StreamRules = ONLY_APPENDS
 ) -> tuple[Snapshot, ...]:
-    """Return the snapshots `after` < id <= `until`, oldest first.
+    """Return those of the retained snapshots with `after` < id <= `until`, oldest first.
 
     `NotFound` when a snapshot of the range has expired, so that what it appended is unknown. The hint names the
     earliest snapshot that can be reached. `StateRuleBroken` when a snapshot of the range did more than append rows, and
     the rules do not say what to do then.
-
-    Parameters
-    ----------
-    snapshots
-        All that are retained, in any order.
     """
     retained = {snapshot.id: snapshot for snapshot in snapshots}
     history = []
@@ -246,14 +241,7 @@ def plan_appends(
 def files_appended(state: TableState, snapshots: Sequence[Snapshot], pruning: Pruning = NO_PRUNING) -> Iterator[Append]:
     """Yield what some commits added, from the state at the last of them or a later one; no rollback may lie between.
 
-    `StorageError`: as of `plan_appends`.
-
-    Parameters
-    ----------
-    snapshots
-        Snapshots that added rows, in order.
-    pruning
-        What is pruned of the state: also commits of which no file has rows that are wanted.
+    Commits of which no file has rows that are wanted are pruned. `StorageError`: as of `plan_appends`.
     """
     added = _references_added(state, snapshots)
     counts = Counter(added["added_snapshot"].to_pylist())

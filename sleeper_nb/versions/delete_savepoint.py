@@ -158,14 +158,8 @@ def kept_alone(files: FileReferences, retained: Collection[int]) -> dict[int, To
 
     A file is live in the snapshots [added, removed) of its references. One version keeps it alone when that is the only
     retained version in all of its intervals, and no partition refers to the file now. Versions that keep nothing alone
-    are left out. Pure; computed on columns, so a million references take well under a second.
-
-    Parameters
-    ----------
-    files
-        Of the current state, which tracks every file until garbage collection has deleted it.
-    retained
-        The numbers of the retained snapshots, and of those that savepoints save.
+    are left out. The files are those of the current state, which tracks each until garbage collection has deleted it.
+    Pure; computed on columns, so a million references take well under a second.
     """
     waiting = files.ready_for_gc
     if not waiting.num_rows or not retained:

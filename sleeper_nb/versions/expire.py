@@ -97,14 +97,7 @@ def plan_expiry(snapshots: Sequence[Snapshot], retention: Retention, now: dateti
     """Return the snapshots that expire, oldest first. Never the current one. Pure.
 
     A snapshot answers for the moments from its own commit to that of its successor, so it is needed until the successor
-    is as old as the retained time.
-
-    Parameters
-    ----------
-    snapshots
-        All that are retained, newest first.
-    retention
-        How many are retained, and for how long.
+    is as old as the retained time. Those given are all that are retained, newest first.
     """
     expired: list[Snapshot] = []
     next_commit: datetime | None = None  # the earliest of all newer commits, because a clock may have gone back

@@ -116,14 +116,7 @@ def plan_retirement(
     A savepoint answers for the moments up to the version that the next one saves, so it is deleted when that version is
     older than the retained time. Savepoints created by hand are never deleted, nor is the newest periodic one: its age
     says when the next is due, and on a table without new commits it is the last one that keeps the past; without it,
-    each run would create it again.
-
-    Parameters
-    ----------
-    schedule
-        How many are kept, and for how long.
-    coming
-        The snapshot that a dry run would save before; None when there is none.
+    each run would create it again. `coming` is the snapshot that a dry run would save before.
     """
     newest_first = sorted((each for each in savepoints if each.periodic), key=lambda each: each.id, reverse=True)
     limit, retired = schedule.time_retained, []

@@ -87,13 +87,9 @@ def stream_changes(
 
     An unchanged row is in neither; a row whose values changed is in both.
 
-    `NotFound`, `StorageError` when a file is gone or cannot be read. `InvalidInput` when rows cannot be processed.
+    Rows of a kind that is not needed may be yielded too, but regions that can only have such are not read.
 
-    Parameters
-    ----------
-    kinds
-        Which changes are needed. Rows of the other kind may be yielded too, but regions that can only have the other
-        kind are not read.
+    `NotFound`, `StorageError` when a file is gone or cannot be read. `InvalidInput` when rows cannot be processed.
     """
     for changes in changes_by_region(comparison, storage, kinds, progress):
         yield from changes
@@ -180,12 +176,7 @@ def _in_schema(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def labelled(change: RowDifference, column: str, keys: Sequence[str], kinds: pa.Array | None = None) -> pa.RecordBatch:
     """Return the rows in key order, of one key the removed ones first, with the kind of each in a first column.
 
-    Parameters
-    ----------
-    column
-        The name of the first column.
-    kinds
-        The kind of each removed row, then of each added one; those of `KINDS` by default.
+    `kinds` are those of the removed rows, then of the added ones; by default those of `KINDS`.
     """
     rows, removed = pa.concat_batches(change), change.removed.num_rows
     if kinds is None:

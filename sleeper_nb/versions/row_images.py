@@ -72,12 +72,7 @@ def stream_images(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows that differ, region by region and in key order, with their kind in a first column.
 
-    Parameters
-    ----------
-    comparison, storage, progress
-        As `row_differences.stream_changes`, whose errors are raised.
-    column, names
-        The name of the first column; what rows are called in it that are no images of an update.
+    Errors as of `row_differences.stream_changes`.
     """
     keys = comparison.after.sort_order
     for changes in changes_by_region(comparison, storage, KINDS, progress):
@@ -144,16 +139,9 @@ class ImageSummary:
 def summarize_images(
     comparison: VersionComparison, storage: Storage, most: int, *, progress: Progress = SILENT
 ) -> ImageSummary:
-    """Return exact counts, and the first rows of each kind.
+    """Return exact counts, and the first rows of each kind; errors as of `row_differences.stream_changes`.
 
     Of a region where metadata has the counts, no more rows are read than are kept.
-
-    Parameters
-    ----------
-    comparison, storage, progress
-        As `row_differences.stream_changes`, whose errors are raised.
-    most
-        How many rows of each kind are kept.
     """
     found = _Summary(comparison.schema, most)
     for number, region in enumerate(comparison.regions):
