@@ -46,13 +46,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     Keyword arguments that a `TypedDict` declares are checked too. Types that are imported for annotations only, `Any`
     and type variables accept every value. A string is not accepted as a sequence of strings, nor True and False as
-    numbers. The hint of an error is the `EXAMPLE` of the expected
-    class, where it has one.
-
-    Raises
-    ------
-    InvalidInput
-        From the returned function: names the argument, the types that it takes and the value that was given.
+    numbers. `InvalidInput` names the argument, the types that it takes and the value that was given; its hint is the
+    `EXAMPLE` of the expected class, where it has one.
     """
     signature = inspect.signature(function)
     options = next((p.name for p in signature.parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD), "")

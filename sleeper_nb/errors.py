@@ -43,18 +43,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What to run, named by a hint. Each face writes it in its own way.
+    """What to run, named by a hint. Each face writes it in its own way."""
 
-    Parameters
-    ----------
-    line
-        As it is typed after ``%sleeper`` or ``sleeper``: ``drop trips --force``. One that starts with a dash is an
-        option of the command that failed.
-    python
-        The same in Python: ``session.drop_table('trips', force=True)``; empty for what only faces report.
-    """
-
+    # as it is typed after ``%sleeper`` or ``sleeper``: ``drop trips --force``. One that starts with a dash is an
+    # option of the command that failed
     line: str
+    # the same in Python: ``session.drop_table('trips', force=True)``; empty for what only faces report
     python: str = ""
 
     @classmethod
@@ -74,19 +68,11 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """Says that what failed has changed nothing.
+    """Says that what failed has changed nothing."""
 
-    Parameters
-    ----------
-    before, after
-        What is between it and the other parts of a hint.
-    others_did
-        Whether something that was done before it has.
-    """
-
-    before: str = ""
+    before: str = ""  # what is between it and the other parts of a hint
     after: str = ""
-    others_did: bool = False
+    others_did: bool = False  # whether something that was done before it has
 
     def text(self, prefix: str) -> str:  # noqa: ARG002 - the same at each face
         """Return it in words."""
@@ -233,18 +219,10 @@ class OfOtherWarehouse(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class NoneYet:
-    """The hint of a name that is not there where no other is.
+    """The hint of a name that is not there where no other is."""
 
-    Parameters
-    ----------
-    kind
-        ``"table"`` or ``"savepoint"``, for example.
-    where
-        Words that follow, such as `` in instance default``.
-    """
-
-    kind: str
-    where: str = ""
+    kind: str  # ``"table"`` or ``"savepoint"``, for example
+    where: str = ""  # words that follow, such as `` in instance default``
 
     def text(self, prefix: str) -> str:  # noqa: ARG002 - the same at each face
         """Return it in words."""

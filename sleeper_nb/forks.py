@@ -9,15 +9,10 @@ from sleeper_nb.errors import EngineError
 
 
 def check_has_threads() -> None:
-    """Raise in a forked process, if rows were read before the fork.
+    """Raise `EngineError` in a forked process, if rows were read before the fork.
 
     DuckDB and DataFusion start threads with their first work, and wait for them for ever in a process that has the
     parent's memory and none of its threads. A process that is forked before has its own.
-
-    Raises
-    ------
-    EngineError
-        The process is such a one.
     """
     if _first_reader() != os.getpid():
         raise EngineError(

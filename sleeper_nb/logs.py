@@ -93,13 +93,7 @@ def show(level: str, *, as_json: bool = False) -> None:
 
 
 def level_of(environment: Mapping[str, str]) -> str:
-    """Return the level that ``SLEEPER_LOG`` names; `OFF` when it is not set or empty.
-
-    Raises
-    ------
-    InvalidInput
-        When it names none; the hint lists the levels.
-    """
+    """Return the level that ``SLEEPER_LOG`` names, `OFF` when none is set; `InvalidInput` when it is no level."""
     level = _named_level(environment)
     if level is None:
         from sleeper_nb.errors import InvalidInput  # the import of the package, which calls `start`, needs no errors

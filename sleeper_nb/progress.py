@@ -85,10 +85,7 @@ class Watch:
     def stopping(self, stop: Callable[[], object]) -> Iterator[None]:
         """Give a context in which a cancel also calls a function, such as `QueryResult.cancel`, from its own thread.
 
-        Raises
-        ------
-        Cancelled
-            When the work was cancelled before.
+        `Cancelled` when the work was cancelled before.
         """
         with self._lock:
             self.check()

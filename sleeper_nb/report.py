@@ -113,17 +113,10 @@ class Data:
     """A value of a user's data: shown as it is, and as ``NULL`` when it is missing.
 
     Numbers are not rounded and have no thousands separators, unlike those of cells that are no `Data`.
-
-    Parameters
-    ----------
-    value
-        The value.
-    single
-        Whether its numbers have 32 bits, and are written with as many digits as these need.
     """
 
     value: object
-    single: bool = False
+    single: bool = False  # whether its numbers have 32 bits, and are written with as many digits as these need
 
     def __str__(self) -> str:
         value = self.value
@@ -610,16 +603,9 @@ T = TypeVar("T")
 
 
 class OnDemand(Sequence[T]):
-    """A sequence whose values are made at their first use. Iteration leaves out those that are gone by then.
+    """A sequence whose values are made at their first use, each by `make` of its argument in `of`.
 
-    Parameters
-    ----------
-    of
-        The arguments of `make`, one for each value.
-    make
-        Makes a value.
-    gone
-        The error of `make` when a value is gone.
+    Iteration leaves out those that are gone by then: `make` raises `gone`.
     """
 
     def __init__(self, of: Sequence[Any], make: Callable[[Any], T], gone: type[Exception]) -> None:

@@ -117,12 +117,7 @@ def as_pandas(rows: pa.Table) -> pd.DataFrame:
     """Return Arrow rows as a pandas DataFrame, each value exactly.
 
     Integer columns with NULLs and float columns with NaN use pandas' masked types; lists and maps that contain NULLs
-    are Python objects.
-
-    Raises
-    ------
-    InvalidInput
-        When pandas cannot hold the dates or times of a column, which is named.
+    are Python objects. `InvalidInput` names a column whose dates or times pandas cannot hold.
     """
     _check_python_has(rows)
     return cast("pd.DataFrame", _converted(rows, _exact_frame))
@@ -156,13 +151,7 @@ def _check_python_has(rows: pa.Table | pa.RecordBatch) -> None:
 
 
 def as_dict(rows: pa.Table) -> dict[str, list[Any]]:
-    """Return a list of Python values for each column.
-
-    Raises
-    ------
-    InvalidInput
-        When Python cannot hold the dates or times of a column, which is named.
-    """
+    """Return a list of values for each column; `InvalidInput` names one whose dates or times Python cannot hold."""
     _check_python_has(with_distinct_names(rows))
     return dict(_converted(rows, lambda each: each.to_pydict()))
 

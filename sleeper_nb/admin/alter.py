@@ -247,16 +247,8 @@ def alter(
 
     `InvalidInput`, `NotFound`, `AlreadyExists` when there is no change, or an impossible one; nothing is changed.
 
-    Parameters
-    ----------
-    changes
-        Applied in order; see `sleeper_nb.model.evolution.evolved`.
-    processing
-        How the table's properties process rows; the changes must not break it.
-    announce
-        As in `StateStore.commit`.
-    author, message
-        Of the commit; with None, the message lists the changes.
+    The changes are applied in order (`sleeper_nb.model.evolution.evolved`); they must not break the processing, which
+    is how the table's properties process rows. Without a message, that of the commit lists them.
     """
     if not changes:
         hint = ("add one: ", Action('--add-column "note string?"', "add_columns={'note': 'string?'}"))

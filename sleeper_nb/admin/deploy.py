@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sleeper_nb.admin.instances import check_instance_name, check_warehouse
+from sleeper_nb.admin.instances import check_warehouse
 from sleeper_nb.admin.property_files import read_text
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.client import no_keys, no_region
@@ -97,7 +97,6 @@ class Deployment:
     properties: InstanceProperties
 
     def __post_init__(self) -> None:
-        check_instance_name(self.catalog.instance)
         if self.warehouse.local:
             hint = "give s3://bucket/prefix; a folder needs none of this: add-instance NAME, or just open it"
             raise InvalidInput(f"{self.warehouse.root} is a folder, and only a bucket is deployed to", hint=hint)

@@ -170,10 +170,7 @@ def _dynamodb(
 def open_source_table(place: InstancePlace, name: str) -> SourceTable:
     """Open a table for Spark's data source, in a Spark process; its `close` closes it.
 
-    Raises
-    ------
-    NotFound
-        When there is no such table, or no such instance: a reader creates neither.
+    `NotFound` when there is no such table, or no such instance: a reader creates neither.
     """
     from sleeper_nb.engines.spark.source_table import SourceTable
 

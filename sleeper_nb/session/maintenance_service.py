@@ -249,14 +249,8 @@ def _event(event: str, **facts: object) -> dict[str, object]:
 class MetricsFile:
     """The file of metrics of a process, written after each round; without a path nothing is written.
 
-    Parameters
-    ----------
-    session
-        Gives the status of the tables.
-    path
-        The file; its counters and times go on.
-    stays
-        Whether the process stays, and says that it stands by. One that ends leaves the file to the process that works.
+    Its counters and times go on. A process that `stays` says that it stands by; one that ends leaves the file to the
+    process that works.
     """
 
     def __init__(self, session: Session, path: Path | None, *, stays: bool) -> None:

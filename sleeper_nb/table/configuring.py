@@ -24,7 +24,7 @@ from sleeper_nb.model.evolution import (
 )
 from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
 from sleeper_nb.model.properties import EXPECT, STATISTICS, TABLE_SCHEMA, TableProperties, schema_line
-from sleeper_nb.model.schema import Check, Schema
+from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import SetProcessing
@@ -102,7 +102,7 @@ def property_notes(table: OpenTable, state: TableState) -> tuple[str, ...]:
     """Return what the property file says that a version does not do, and whether the file was edited by hand."""
     files = table.components.property_files
     waiting = property_files.pending_settings(files.of_entry(table.entry), state, table.name, table.properties_path)
-    if not _is_edited(table):
+    if not files.is_edited(table.entry.id):
         return waiting
     return property_files.manual_edit_note(table.name, table.properties_path), *waiting
 
@@ -123,15 +123,11 @@ def property_findings(table: OpenTable) -> Iterator[Finding]:
 
 def check_not_edited(table: OpenTable) -> None:
     """Raise before versions or files are deleted by properties that may be damaged, such as those of a cut file."""
-    if _is_edited(table):
+    if table.components.property_files.is_edited(table.entry.id):
         raise ConfirmationNeeded(
             f"{table.properties_path} was changed by hand, or damaged, so nothing was deleted",
             hint=("check the file, then accept it: ", property_files.accepting(table.name)),
         )
-
-
-def _is_edited(table: OpenTable) -> bool:
-    return table.components.property_files.is_edited(table.entry.id)
 
 
 def alter(table: OpenTable, changes: Sequence[SchemaAlteration], *, dry_run: bool, message: str | None) -> AlterReport:
@@ -192,9 +188,5 @@ def new_rules(
             continue
         bound = engines.row_check(check, after, planned=True)
         if check not in before.checks or widened & bound.broken.columns:  # a wider type may compare otherwise
-            rules.append(NewRule(_false(check), bound.broken))
+            rules.append(NewRule(f"check {check.name!r} ({check.condition}) is false", bound.broken))
     return rules
-
-
-def _false(check: Check) -> str:
-    return f"check {check.name!r} ({check.condition}) is false"
