@@ -339,11 +339,11 @@ class _Publishing:
         types = Types(ids, widened, not is_same, order)
         name = self._store.clock.new_id()
         files = VersionFiles(self._state, self._storage, publication, types, name, older, self._written)
-        described = files.write(parent)
-        is_append = described.only_adds and (source.id if source else None) == parent
+        manifest_list, totals, only_adds = files.write(parent)
+        is_append = only_adds and (source.id if source else None) == parent
         return PublishedSnapshot(
             self._number, parent, publication.sequence, self._committed, self._now, publication.schema["schema-id"],
-            described.manifest_list, "append" if is_append else "overwrite", described.totals,
+            manifest_list, "append" if is_append else "overwrite", totals,
         )  # fmt: skip
 
     def _widened(self, ids: FieldIds, schema: Mapping[str, Any]) -> list[Field]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain
@@ -123,15 +123,6 @@ class OlderVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """What was written for a version."""
-
-    manifest_list: str
-    totals: tuple[int, int, int, int]  # as in `PublishedSnapshot`
-    only_adds: bool  # whether it has all that the older version has
-
-
-@dataclass(frozen=True, slots=True)
 class Types:
     """The field ids of a version, and the order of rows in its files."""
 
@@ -140,24 +131,6 @@ class Types:
     widened: Sequence[Field]
     in_all_files: bool  # whether files may have them that were published before
     order: int  # the id of the order of rows
-
-
-@dataclass(frozen=True, slots=True)
-class _Deletes:
-    """The rows of files that are deleted."""
-
-    # for files whose deletes are not published yet: the rows of the whole file, and the deleted positions
-    found: Mapping[str, tuple[int, Positions]]
-
-    @property
-    def gone(self) -> set[str]:
-        """The files without a live row."""
-        return {name for name, (rows, positions) in self.found.items() if len(positions) == rows}
-
-    @property
-    def to_write(self) -> dict[str, Positions]:
-        gone = self.gone
-        return {name: each for name, (_, each) in self.found.items() if name not in gone and len(each)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,28 +145,34 @@ class VersionFiles:
     older: OlderVersion | None  # a published version, of which as much as possible is used again
     written: list[str] = field(default_factory=list)  # the paths of the files that were written
 
-    def write(self, parent: int | None) -> Described:
-        """Write what the older version lacks, and the list; `InvalidInput` for what readers would get wrong."""
+    def write(self, parent: int | None) -> tuple[str, tuple[int, int, int, int], bool]:
+        """Write what the older version lacks, and the list; `InvalidInput` for what readers would get wrong.
+
+        Returns the address of the list, the totals of `PublishedSnapshot`, and whether the version has all that the
+        older one has.
+        """
         changed = None if self.older is None else self.older.changed
         live = LiveFiles.of(self.state, None if changed is None else changed.names)
         old = {kind: self._old(kind, changed) for kind in (DATA, DELETES)}
         published = {self._key(entry) for each in old[DELETES] for entry in each.entries or ()}
-        deletes = self._find(live, published)
-        kept = {self._address.of(name): file for name, file in live.files.items() if name not in deletes.gone}
+        deleted = self._deleted(live, published)
+        gone = {name for name, (rows, positions) in deleted.items() if len(positions) == rows}
+        kept = {self._address.of(name): file for name, file in live.files.items() if name not in gone}
         keys = {file.deletes_key for file in kept.values() if not file.is_whole}
         judged = None if changed is None else {self._address.of(name) for name in changed.names}
         data_plan = ManifestPlan.of(old[DATA], lambda entry: entry.address in kept or _is_other(entry, judged))
         deletes_plan = ManifestPlan.of(old[DELETES], lambda entry: self._key(entry) in keys or _is_other(entry, judged))
         new = [file for address, file in kept.items() if address not in data_plan.known]
         entries = self._checked(live, new, kept.values()).entries([file.filename for file in new])
-        made = [self._write_deletes(live.files[name], each) for name, each in deletes.to_write.items()]
+        left = {name: positions for name, (_, positions) in deleted.items() if name not in gone and len(positions)}
+        made = [self._write_deletes(live.files[name], positions) for name, positions in left.items()]
         manifests = [*data_plan.kept, *deletes_plan.kept]
         manifests += self._manifests(DATA, chain(data_plan.carried, entries), 0)
         manifests += self._manifests(DELETES, chain(deletes_plan.carried, made), len(manifests))
         path = paths.manifest_list(self.publication.snapshot_id, self.name)
         self._put(path, self.publication.manifest_list(manifests, parent))
         only_adds = not data_plan.lost and not deletes_plan.lost and not made
-        return Described(self._address.of(path), _totals(manifests), only_adds)
+        return self._address.of(path), _totals(manifests), only_adds
 
     def _old(self, content: int, changed: ChangedFiles | None) -> list[OldManifest]:
         if self.older is None:
@@ -208,13 +187,14 @@ class VersionFiles:
     def _key(self, entry: ManifestEntry) -> str:
         return paths.position_deletes_key(self._address.path(entry.address)) or ""
 
-    def _find(self, live: LiveFiles, published: Collection[str]) -> _Deletes:
+    def _deleted(self, live: LiveFiles, published: Collection[str]) -> dict[str, tuple[int, Positions]]:
+        """Return the rows of each file whose deletes are not published yet, and the deleted positions."""
         wanted = [file for file in live.files.values() if not file.is_whole and file.deletes_key not in published]
         if not wanted:
-            return _Deletes({})
+            return {}
         with ThreadPoolExecutor(self.storage.at_once) as pool:
             found = pool.map(lambda file: file.deleted(self.state, self.storage), wanted)
-            return _Deletes({file.filename: each for file, each in zip(wanted, found, strict=True)})
+            return {file.filename: each for file, each in zip(wanted, found, strict=True)}
 
     def _checked(self, live: LiveFiles, new: Sequence[LiveFile], kept: Iterable[LiveFile]) -> EntryMaker:
         """Return what makes the entries of new data files, after a look into the footers of those that need it."""
