@@ -206,7 +206,6 @@ class TimeTravelMoment:
 
     words: str
     sql: str
-    months: int
     snapshot: int
     flights: int
     mean_delay: float
@@ -311,7 +310,7 @@ def _ask(session: Session, data: pd.DataFrame, watch: Progress) -> tuple[TimeTra
         _check(words, answers, data[data["month"] <= months])
         count, departed, delay = map(int, next(iter(answers.values())))
         version = result.sources[0].resolved.snapshot_id
-        moments.append(TimeTravelMoment(words, clause.strip(), months, version, count, delay / departed))
+        moments.append(TimeTravelMoment(words, clause.strip(), version, count, delay / departed))
     watch.finish()
     return tuple(moments)
 

@@ -35,7 +35,7 @@ class CreatePlan(Report):
     rows, bytes
         Rows of the data, and the size of its files; 0 bytes for data in memory. None for rows that were not counted.
     leaves
-        The rows that each leaf would get; estimated from a sample when `estimated`.
+        The rows that each leaf would get.
     differences
         Every column that no field can hold, and every value that does not fit its field.
     candidates
@@ -57,7 +57,6 @@ class CreatePlan(Report):
     rows: int | None
     bytes: int
     leaves: tuple[LeafRows, ...] = ()
-    estimated: bool = False
     differences: tuple[Difference, ...] = ()
     candidates: tuple[KeyCandidate, ...] = ()
     columns: tuple[DataColumn, ...] = ()
@@ -90,10 +89,10 @@ class CreatePlan(Report):
     def _leaves_text(self) -> str:
         if not self.leaves:
             return "1 leaf"
-        counts, about = [leaf.rows for leaf in self.leaves], "about " if self.estimated else ""
+        counts = [leaf.rows for leaf in self.leaves]
         if len(counts) == 1:
             return "1 leaf"
-        return f"{len(counts)} leaves of {about}{min(counts):,} to {max(counts):,} rows"
+        return f"{len(counts)} leaves of {min(counts):,} to {max(counts):,} rows"
 
     def _wrong(self) -> Grid:
         title = f"would not create {self.table} ({counted(len(self.differences), 'difference')})"

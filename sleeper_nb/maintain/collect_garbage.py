@@ -151,8 +151,16 @@ def collect_garbage(
     metadata = tuple(path for path, since in noted if now - since >= delay and not paths.is_data_file(path))
     garbage = (*data, *leftover, *metadata)
     _check_paths(garbage)
-    held_by = _reasons(state, unused, keepers, delay)
-    report = _report(state, unused, leftover, metadata, held_by, dry_run=dry_run)
+    sizes = {file.filename: file.bytes for file in state.files.waiting_files()}
+    report = GarbageReport(
+        data_files=(*data, *leftover),
+        metadata_files=metadata,
+        bytes=sum(sizes[name] for name in data),
+        held=len(sizes) - len(unused),
+        dry_run=dry_run,
+        forgotten=tuple(path for path in unused if paths.is_foreign(path)),
+        held_by=_reasons(state, unused, keepers, delay),
+    )
     if dry_run:
         return report
     for path in (*leftover, *metadata):
@@ -287,25 +295,3 @@ def _release_ended_leases(store: StateStore, now: datetime) -> None:
                 lease.until,
             )
             free_space_and_retry(store.catalog, partial(store.catalog.release_lease, store.table_id, lease))
-
-
-def _report(
-    state: TableState,
-    data: Sequence[str],
-    leftover: Sequence[str],
-    metadata: tuple[str, ...],
-    held_by: Mapping[str, int],
-    *,
-    dry_run: bool,
-) -> GarbageReport:
-    sizes = {file.filename: file.bytes for file in state.files.waiting_files()}
-    own = tuple(name for name in data if not paths.is_foreign(name))
-    return GarbageReport(
-        data_files=(*own, *leftover),
-        metadata_files=metadata,
-        bytes=sum(sizes[name] for name in own),
-        held=len(sizes) - len(data),
-        dry_run=dry_run,
-        forgotten=tuple(name for name in data if paths.is_foreign(name)),
-        held_by=held_by,
-    )

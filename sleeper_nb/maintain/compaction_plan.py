@@ -161,22 +161,14 @@ def _by_rows(files: Sequence[PlannedFile]) -> list[PlannedFile]:
 
 @dataclass(frozen=True, slots=True)
 class CompactionJob:
-    """The decision to merge some files of one partition into one file.
-
-    Parameters
-    ----------
-    rows_exact
-        Whether the row counts of all inputs are exact.
-    processing
-        The filters, iterator and aggregations that are applied for good.
-    """
+    """The decision to merge some files of one partition into one file."""
 
     id: str
     partition_id: str
     region: str
     inputs: tuple[PlannedFile, ...]
-    rows_exact: bool
-    processing: DataProcessing = NOTHING
+    rows_exact: bool  # whether the row counts of all inputs are exact
+    processing: DataProcessing = NOTHING  # the filters, iterator and aggregations that are applied for good
 
     @property
     def rows(self) -> int:

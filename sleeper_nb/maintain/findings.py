@@ -19,15 +19,9 @@ VersionKey = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong.
+    """One thing that is wrong."""
 
-    Parameters
-    ----------
-    kind
-        One or two words, always the same for the same fault.
-    """
-
-    kind: str
+    kind: str  # one or two words, always the same for the same fault
     what: str
     where: str
     means: str
