@@ -27,7 +27,7 @@ from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.read.file_statistics import prune_files
-from sleeper_nb.read.predicate import NO_PRUNING, Pruning, Regions
+from sleeper_nb.read.predicate import NO_PRUNING, Pruning, Regions, hull_of
 from sleeper_nb.report import Bytes, Grid, TableReport
 
 FileContent = tuple[str, DeletionVector | None, DeletionVector | None]
@@ -219,6 +219,14 @@ class TableRows:
     @cached_property
     def plan(self) -> ScanPlan:
         return plan_scan(self.state, None, self.processing, self.pruning)
+
+    @property
+    def narrowed(self) -> ScanPlan:
+        """The same plan, of which only rows between the least and the greatest key that is wanted are read."""
+        regions = self.pruning.regions
+        if not regions:
+            return self.plan
+        return replace(self.plan, leaves=tuple(within_region(self.plan.leaves, hull_of(regions))))
 
     @property
     def rows(self) -> int | None:

@@ -129,20 +129,20 @@ def test_every_query_gives_the_plain_models_rows_before_and_after_compaction(
         assert plain(duckdb_rows(session)) == plain(model)
 
 
-NATIVE = sl.Schema(
+TYPES = sl.Schema(
     {"k": "string"}, {"t": "long"},
     {"i": "int", "l": "long", "d": "decimal(12,2)", "b": "boolean", "s": "string", "x": "bytearray", "f": "double",
      "g": "float", "day": "date", "at": "timestamp"},
 )  # fmt: skip
-DUCKDB_DOES = "sum(i),sum(l),sum(d),max(b),min(s),max(x),min(f),max(g),min(day),max(at)"
+COMBINED = "sum(i),sum(l),sum(d),max(b),min(s),max(x),min(f),max(g),min(day),max(at)"
 NAN = float("nan")
 
 
-def test_duckdb_combines_rows_by_itself_where_it_gives_the_same(tmp_path: Path, clock: ManualClock):
+def test_duckdb_gives_the_same_combined_rows_of_every_type(tmp_path: Path, clock: ManualClock):
     with sl.connect(tmp_path, clock=clock, iterators=ALLOWED) as session:
         table = session.create_table(
-            "t", NATIVE, ["m"],
-            properties={"sleeper.table.aggregations": DUCKDB_DOES, "sleeper.table.filters": "ageOff(t,3600000)"},
+            "t", TYPES, ["m"],
+            properties={"sleeper.table.aggregations": COMBINED, "sleeper.table.filters": "ageOff(t,3600000)"},
         )  # fmt: skip
         now = int(START.timestamp() * 1000)
         for number, f in enumerate((1.5, NAN, -2.0)):
@@ -159,7 +159,6 @@ def test_duckdb_combines_rows_by_itself_where_it_gives_the_same(tmp_path: Path, 
         assert found.to_arrow()["at"].cast(arrow["at"].type) == arrow["at"]
         assert found.to_arrow()["f"].to_pylist() == [-2.0] * 10
         assert all(math.isnan(value) for value in arrow["g"].to_pylist())
-        assert "ARROW_SCAN" not in found.to_duckdb().explain()
 
 
 @pytest.mark.parametrize("value", [{"i": 2**31 - 1}, {"l": 2**63 - 1}, {"d": Decimal("9999999999.99")}])

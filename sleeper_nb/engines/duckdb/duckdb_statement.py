@@ -70,8 +70,7 @@ class DuckDBStatement:
 
     def run(self) -> DuckDBRows:
         """Return the rows, on a connection that can open only what the statement reads."""
-        footers = relations.footers_of(self.read.sources)
-        connection = self.database.connect_confined(_folders(self.read), self.files, footers=footers)
+        connection = self.database.connect_confined(_folders(self.read), self.files)
         named = partial(self._rows, connection)
         rows = interruptible(connection, named) if self.judged.is_eager else named()
         return DuckDBRows(connection, rows, self)
@@ -155,9 +154,17 @@ def _name(connection: duckdb.DuckDBPyConnection, bound: Bound, judged: JudgedSta
         elif isinstance(what, BoundLake):
             rows = relations.of_lake(connection, what, judged.of(bound.statement).picked(what.names))
         elif isinstance(what.rows, TableRows):
-            is_whole = judged.of(bound.statement).reads_most_of(what.rows.state.schema.names)
-            plan, with_places = what.rows.plan, what.with_places
-            relations.name_table(connection, name, plan, what.storage, is_whole=is_whole, with_places=with_places)
+            query, names = judged.of(bound.statement), what.rows.state.schema.names
+            plan = what.rows.plan if relations.is_native(what.rows.plan) else what.rows.narrowed
+            relations.name_table(
+                connection,
+                name,
+                plan,
+                what.storage,
+                columns=query.picked(names),
+                is_whole=query.reads_most_of(names),
+                with_places=what.with_places,
+            )
             continue
         else:
             rows = relations.system_table(connection, what.rows)

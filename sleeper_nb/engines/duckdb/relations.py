@@ -1,8 +1,7 @@
 """DuckDB: planned scans as relations, SQL over them, and SQL over the Parquet files of metadata; without Spark.
 
-DuckDB itself applies a table's filters and aggregations when its result is the same to the last digit; then it reads
-only the files and columns that a statement needs. Otherwise the rows are a stream of our own reader, which does not
-know the statement.
+DuckDB itself applies a table's filters. Rows that are combined or go through an iterator are a stream of our own
+reader.
 
 Of files with deletion vectors, DuckDB reads the place of each row as well, and an anti join removes the deleted
 ones. The conditions of a statement reach the Parquet reader through it.
@@ -10,7 +9,6 @@ ones. The conditions of a statement reach the Parquet reader through it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -19,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import duckdb
 import pyarrow as pa
 
-from sleeper_nb.engines.duckdb.combined_rows import combined, is_exact
 from sleeper_nb.engines.duckdb.duckdb_errors import explained
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries, Query
 from sleeper_nb.engines.duckdb.interrupts import fetched
@@ -38,7 +35,6 @@ from sleeper_nb.read.scan_plan import (
     ScanPlan,
     only_with_deletions,
 )
-from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.sql.bound_lakes import BoundLake, LakeColumn
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.variables import BoundVariable
@@ -49,33 +45,29 @@ if TYPE_CHECKING:
     from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
 
 
-logger = logging.getLogger(__name__)
-
-
 def is_native(plan: ScanPlan) -> bool:
-    """Return whether DuckDB itself can process the rows of a plan, with the same result to the last digit."""
+    """Return whether DuckDB itself reads and filters the rows of a plan."""
+    return plan.processing.iterator is None and not plan.processing.aggregations
+
+
+def _filtered_by_age(rows: duckdb.DuckDBPyRelation, plan: ScanPlan) -> duckdb.DuckDBPyRelation:
     done = plan.processing
-    return done.iterator is None and is_exact(done, plan.schema)
-
-
-def processed(rows: duckdb.DuckDBPyRelation, plan: ScanPlan) -> duckdb.DuckDBPyRelation:
-    """Return the rows of files as DuckDB filters and combines them."""
-    done, schema = plan.processing, plan.schema
     for each in done.filters:
         oldest = each.oldest_kept(done.now)
-        is_time = pa.types.is_timestamp(schema.arrow.field(each.field).type)
+        is_time = pa.types.is_timestamp(plan.schema.arrow.field(each.field).type)
         least = f"make_timestamptz({in_microseconds(oldest)})" if is_time else f"{oldest}"
         rows = rows.filter(duckdb.SQLExpression(f"{quoted_name(each.field)} >= {least}"))  # a null meets no condition
-    return combined(rows, done, schema) if done.aggregations else rows
+    return rows
 
 
-def _processed_stream(plan: ScanPlan, storage: Storage) -> ArrowStream:
+def _processed(
+    connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage, columns: Sequence[str] | None
+) -> duckdb.DuckDBPyRelation:
     """Return the rows of a plan as our own reader processes them; an iterator that does not exist raises at once."""
     Processor.of(plan.processing, plan.schema)
-    return ArrowStream(plan.schema.arrow, lambda: stream(plan, storage))
-
-
-_BYTES_OF_CHUNK: Final = 2**16
+    names = columns or plan.schema.names
+    types = pa.schema([plan.schema.arrow.field(name) for name in names])
+    return _of_arrow(connection, ArrowStream(types, lambda: stream(plan, storage, columns=names)))
 
 
 def relation(
@@ -83,6 +75,7 @@ def relation(
     plan: ScanPlan,
     storage: Storage,
     *,
+    columns: Sequence[str] | None = None,
     is_whole: bool = True,
     with_places: bool = False,
 ) -> duckdb.DuckDBPyRelation:
@@ -90,6 +83,8 @@ def relation(
 
     Parameters
     ----------
+    columns
+        What is needed at least, as our own reader does not know the statement; all when None.
     is_whole
         Whether all rows of most columns will be read, so that the whole files are checked first, however large.
     with_places
@@ -105,6 +100,9 @@ def relation(
     try:
         if with_places:
             return _relation_with_places(connection, plan, storage, is_whole)
+        if not is_native(plan):
+            read = [field for field in plan.schema.fields if columns is None or field.name in columns]
+            return _with_uuids(_processed(connection, plan, storage, columns), read)
         return _relation(connection, plan, storage, is_whole)
     except duckdb.Error as error:
         check_files(plan.files, storage)
@@ -117,6 +115,7 @@ def name_table(
     plan: ScanPlan,
     storage: Storage,
     *,
+    columns: Sequence[str] | None = None,
     is_whole: bool = True,
     with_places: bool = False,
 ) -> None:
@@ -126,15 +125,16 @@ def name_table(
     DuckDB opens files fewer times than for a relation of them.
     """
     if not plan.files and plan.processing.is_nothing:
-        rows = _rowless(plan.schema, with_places=with_places)
+        query = _rowless(plan.schema, with_places=with_places)
     elif not with_places and _is_as_in_files(plan, storage):
-        rows = _rows_in_files(plan, storage)
+        query = _rows_in_files(plan, storage)
     else:
-        name_rows(connection, name, relation(connection, plan, storage, is_whole=is_whole, with_places=with_places))
+        rows = relation(connection, plan, storage, columns=columns, is_whole=is_whole, with_places=with_places)
+        name_rows(connection, name, rows)
         return
     _check(plan, storage, is_whole)
     try:
-        fetched(connection, f"CREATE OR REPLACE TEMP VIEW {quoted_name(name)} AS {rows}")
+        fetched(connection, f"CREATE OR REPLACE TEMP VIEW {quoted_name(name)} AS {query}")
     except duckdb.Error as error:
         check_files(plan.files, storage)
         raise explained(error) from error
@@ -145,16 +145,6 @@ def _rows_in_files(plan: ScanPlan, storage: Storage) -> str:
     columns = ", ".join(map(quoted_name, plan.schema.names))
     files = ", ".join(quoted_text(as_pattern(storage.locate(file))) for file in plan.filenames)
     return f"SELECT {columns} FROM read_parquet([{files}], hive_partitioning = false)"  # noqa: S608 - literals
-
-
-def footers_of(sources: Iterable[BoundSource]) -> dict[str, int]:
-    """Return about how many column chunks each local file describes that a statement reads: one of 64 KiB, or more."""
-    return {
-        source.storage.locate(file.filename): len(source.plan.schema.names) + file.bytes // _BYTES_OF_CHUNK
-        for source in sources
-        if source.plan is not None and source.storage.local
-        for file in source.plan.files
-    }
 
 
 def _is_as_in_files(plan: ScanPlan, storage: Storage) -> bool:
@@ -172,9 +162,6 @@ def _is_as_in_files(plan: ScanPlan, storage: Storage) -> bool:
 def _relation(
     connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage, is_whole: bool
 ) -> duckdb.DuckDBPyRelation:
-    if not is_native(plan):
-        logger.debug("rows of snapshot %s are processed by our own reader, not by DuckDB", plan.snapshot_id)
-        return _with_uuids(_of_arrow(connection, _processed_stream(plan, storage)), plan.schema.fields)
     _check(plan, storage, is_whole)
     parts, grouped = [], plan.by_region_and_deletions()
     for (region, has_deleted), files in grouped.items():
@@ -189,7 +176,7 @@ def _relation(
         rows = _union(parts)
         if tuple(rows.columns) != plan.schema.names:
             rows = rows.select(*map(column, plan.schema.names))
-        return _with_uuids(processed(rows, plan), plan.schema.fields)
+        return _with_uuids(_filtered_by_age(rows, plan), plan.schema.fields)
 
 
 def _relation_with_places(
@@ -231,7 +218,7 @@ def _live_parts(
     """Return the rows of files with deletion vectors, without deleted ones, which nothing processes."""
     parts = _placed_parts(connection, plan, storage)
     if parts is None:
-        return [_of_arrow(connection, _processed_stream(plan, storage))]
+        return [_processed(connection, plan, storage, None)]
     with undisturbed():
         return [part.select(*map(column, plan.schema.names)) for part in parts]
 

@@ -24,7 +24,8 @@ def relation(connection: duckdb.DuckDBPyConnection, scan: ScanRows) -> duckdb.Du
     with scan.guard.explained():
         names = scan.plan.schema.names
         is_whole = not scan.where and scan.limit is None and 2 * len(scan.columns or names) >= len(names)
-        rows = relations.relation(connection, scan.plan, scan.storage, is_whole=is_whole)
+        read = None if scan.where else scan.columns
+        rows = relations.relation(connection, scan.plan, scan.storage, columns=read, is_whole=is_whole)
     rows = relations.filtered(rows, scan.where) if scan.where else rows
     rows = rows.select(*map(relations.column, scan.columns)) if scan.columns else rows
     return rows if scan.limit is None else rows.limit(scan.limit)
