@@ -32,7 +32,6 @@ from sleeper_nb.read.predicate import (
     Condition,
     Predicate,
     Pruning,
-    is_exact_projection,
     prune_regions,
 )
 from sleeper_nb.read.scan_plan import (
@@ -224,27 +223,18 @@ class TableAt(Report):
                 raise NotFound.of("column", name, state.schema.names)
         condition = None if where is None else self._opened.components.engines.condition(where, state.schema)
         planned = self._planner(state, regions, condition)
-        if condition is not None and self._is_met_by_regions(condition, state.schema):
-            condition = None
         return replace(
             self._scan(state, planned, began), columns=chosen, where=where, limit=limit, _condition=condition
         )
 
-    def _is_met_by_regions(self, condition: Condition, schema: Schema) -> bool:
-        """Return whether the regions that are read have only rows that meet a condition: no row is tested then."""
-        is_exact = condition.is_exact and is_exact_projection(condition.implied, schema)
-        return is_exact and self._processing(schema).is_nothing
-
     def _planner(
         self, state: TableState, regions: Sequence[Region] | None, condition: Condition | None
     ) -> Callable[[Predicate], ScanPlan]:
-        processing, implied = self._processing(state.schema), list[Predicate]()
-        if condition is not None:
-            regions = prune_regions(regions, condition.implied, state.schema)
-            implied = [condition.predicate, *condition.implied]
+        processing, met = self._processing(state.schema), ALWAYS_TRUE if condition is None else condition.predicate
+        regions = prune_regions(regions, met, state.schema)
 
         def planned(predicate: Predicate) -> ScanPlan:
-            return plan_scan(state, regions, processing, Pruning.of(And((*implied, predicate)), state.schema))
+            return plan_scan(state, regions, processing, Pruning.of(And((met, predicate)), state.schema))
 
         return planned
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -124,9 +123,7 @@ class Engines:
         """
         from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
 
-        condition = DuckDBCondition.of(text, schema, self.duckdb.database, repeatable=repeatable)
-        with closing(self.duckdb.database.connect_planning()) as planning:
-            return condition.planned(planning, schema)
+        return DuckDBCondition.of(text, schema, self.duckdb.database, repeatable=repeatable)
 
     def row_checks(self, schema: Schema) -> tuple[RowCheck, ...]:
         """Return the CHECKs of a schema, each parsed and bound: what a warehouse says is only ever a condition.
@@ -143,15 +140,12 @@ class Engines:
         from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
 
         try:
-            condition = DuckDBCondition.broken(check.condition, schema, self.duckdb.database)
+            condition = DuckDBCondition.broken(check.condition, schema, self.duckdb.database, planned=planned)
         except InvalidInput as error:
             kind, message = "check", error.message
             if isinstance(check, Expectation):  # its name is the condition, which the message repeats
                 kind, message = "expectation", message.removeprefix(f"cannot read the condition {check.condition!r}: ")
             raise InvalidInput(f"{kind} {check.name!r}: {message}", hint=error.hint_parts) from error
-        if planned:
-            with closing(self.duckdb.database.connect_planning()) as planning:
-                condition = condition.planned(planning, schema)
         from sleeper_nb.load.row_checks import RowCheck
 
         return RowCheck(check, condition)

@@ -65,8 +65,6 @@ class Or:
 
 
 Predicate = Comparison | IsIn | IsNull | And | Or
-ColumnPredicate = Comparison | IsIn
-"""A predicate of one column with constants."""
 ALWAYS_TRUE = And(())
 ALWAYS_FALSE = Or(())
 
@@ -155,34 +153,30 @@ def inclusive_projection(predicate: Predicate, schema: Schema) -> Regions | None
     return None if ranges is None else tuple(Region.whole(schema).narrowed(at, each) for each in ranges)
 
 
-def prune_regions(
-    regions: Sequence[Region] | None, comparisons: Iterable[ColumnPredicate], schema: Schema
-) -> Sequence[Region] | None:
-    """Prune the parts of some regions in which no row can meet all comparisons; None is the whole table."""
-    met = inclusive_projection(And(tuple(comparisons)), schema)  # they do not overlap
+def prune_regions(regions: Sequence[Region] | None, predicate: Predicate, schema: Schema) -> Sequence[Region] | None:
+    """Prune the parts of some regions in which no row can meet a predicate; None is the whole table.
+
+    Regions that do not overlap give regions that do not overlap.
+    """
+    met = inclusive_projection(predicate, schema)
+    if met is not None and len(met) > 1 and _has_alternatives(predicate):
+        met = (hull_of(met),)
     if regions is None or met is None:
         return met if regions is None else regions
     return [part for region in regions for each in met if (part := region.intersect(each)) is not None]
 
 
-def is_exact_projection(comparisons: Sequence[ColumnPredicate], schema: Schema) -> bool:
-    """Return whether the rows that meet all comparisons are exactly those of the inclusive projection.
-
-    They are when each comparison is of a row key, with values of its type, and there is at most one list of values,
-    not too long: no regions are merged then.
-    """
-    keys = {key.name: key for key in schema.row_keys}
-    lists = [each.values for each in comparisons if isinstance(each, IsIn)]
-    if len(lists) > 1 or any(len(values) > MOST_REGIONS for values in lists):
-        return False
-    return all(
-        each.column in keys and all(compared_key(keys[each.column], value) is not None for value in _values(each))
-        for each in comparisons
-    )
+def _has_alternatives(predicate: Predicate) -> bool:
+    return isinstance(predicate, Or) or (isinstance(predicate, And) and any(map(_has_alternatives, predicate.parts)))
 
 
-def _values(each: ColumnPredicate) -> tuple[Any, ...]:
-    return each.values if isinstance(each, IsIn) else (each.value,)
+def comparisons_in(predicate: Predicate) -> Iterator[Comparison | IsIn]:
+    """Yield comparisons of one column with constants, each of which every row meets that meets a predicate."""
+    if isinstance(predicate, And):
+        for part in predicate.parts:
+            yield from comparisons_in(part)
+    elif isinstance(predicate, Comparison | IsIn):
+        yield predicate
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,9 +270,7 @@ def _compared(operator: ComparisonOperator, value: Any, key: Field) -> list[Rang
 
 # The interface of a user's condition on rows, as scans use it; the DuckDB engine implements and evaluates it.
 #
-# A scan uses a condition three times: the comparisons that it implies prune regions of row keys (`prune_regions`),
-# `Condition.predicate` prunes more partitions and files, and `RowFilter` filters the rows that are read by the whole
-# condition.
+# `Condition.predicate` prunes partitions and files, and `RowFilter` filters the rows that are read.
 
 
 class RowFilter(Protocol):
@@ -305,17 +297,6 @@ class Condition(Protocol):
     @property
     def columns(self) -> frozenset[str]:
         """The columns that the condition refers to."""
-
-    @property
-    def implied(self) -> tuple[ColumnPredicate, ...]:
-        """Comparisons of integers and texts that hold for every row that meets the condition; other parts are omitted.
-
-        They mean the same to every engine.
-        """
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether a row meets the condition exactly when it meets `implied`."""
 
     @property
     def predicate(self) -> Predicate:

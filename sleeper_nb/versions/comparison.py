@@ -43,7 +43,8 @@ class ComparedRows:
         regions: Sequence[Region] | None = regions_of(schema, keys, region)
         if where is None:
             return cls(regions)
-        return cls(prune_regions(regions, where.implied, schema), inclusive_projection(where.predicate, schema), where)
+        met = where.predicate
+        return cls(prune_regions(regions, met, schema), inclusive_projection(met, schema), where)
 
     def parts_of(self, region: Region) -> list[Region]:
         """Return the parts of a region that are compared."""

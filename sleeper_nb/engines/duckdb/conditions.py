@@ -20,20 +20,19 @@ import pyarrow as pa
 
 from sleeper_nb.engines.duckdb.database import Database, connect_anew
 from sleeper_nb.engines.duckdb.duckdb_errors import advised
-from sleeper_nb.engines.duckdb.duckdb_pushdown import predicate_of
+from sleeper_nb.engines.duckdb.duckdb_pushdown import ROWS_OF_SCAN, EmptyTable, plain_predicate, predicate_of
 from sleeper_nb.engines.duckdb.interrupts import fetched, interruptible
-from sleeper_nb.engines.duckdb.parsed_predicates import parse_comparisons
+from sleeper_nb.engines.duckdb.relations import columns_of
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.read.predicate import ALWAYS_TRUE, And, ColumnPredicate, Comparison, IsIn, Predicate
+from sleeper_nb.read.predicate import ALWAYS_TRUE, And, Predicate
 from sleeper_nb.read.read_rows import coalesced
 from sleeper_nb.sql.tokens import DEEPEST, DUCKDB_RESERVED, depth_of, tokenize
 
-_ROWS: Final = "rows of the scan"
 _NUMBER: Final = "number of the row"
-"""Names with spaces, so that no column has them."""
+"""With spaces, so that no column has the name."""
 
 _SEPARATE: Final = {
     "WINDOW": "a window function",
@@ -42,9 +41,6 @@ _SEPARATE: Final = {
     "DEFAULT": "DEFAULT",
 }
 """Parts of an expression that need more than the values of one row."""
-
-REPEATABLE: Final = frozenset({"error", "gen_random_uuid", "random", "uuid", "uuidv4", "uuidv7"})
-"""Functions that DuckDB calls volatile and that change nothing: each row gets another value."""
 
 REFUSED: Final = frozenset({
     "current_connection_id", "current_query", "current_query_id", "current_setting", "current_transaction_id",
@@ -67,10 +63,6 @@ class DuckDBCondition:
         The Arrow types of these columns.
     names
         All columns of the schema, for errors.
-    implied
-        Comparisons that are true for every row that meets the condition.
-    is_exact
-        Whether a row meets the condition exactly when it meets `implied`.
     predicate
         What a row must meet at least, to choose partitions and files.
     """
@@ -79,9 +71,7 @@ class DuckDBCondition:
     columns: frozenset[str]
     schema: pa.Schema
     names: tuple[str, ...]
-    implied: tuple[ColumnPredicate, ...]
     connect: Callable[[], duckdb.DuckDBPyConnection] = field(compare=False, repr=False)
-    is_exact: bool = False
     predicate: Predicate = field(default=ALWAYS_TRUE, compare=False, repr=False)
 
     @classmethod
@@ -92,10 +82,12 @@ class DuckDBCondition:
         database: Database,
         *,
         repeatable: bool = False,
+        planned: bool = True,
     ) -> Self:
         """Parse a condition and check it against a schema; no row is read, and no database is opened for it.
 
-        With `repeatable`, it is also refused when it may be another for the same row later, as with ``now()``.
+        With `repeatable`, it is also refused when it may be another for the same row later, as with ``now()``. Its
+        `predicate` is whole only if it is `planned`.
 
         Raises
         ------
@@ -109,27 +101,24 @@ class DuckDBCondition:
             _judge(text, nodes)
             if repeatable:
                 _check_repeatable(text, nodes, schema.names)
-            parts = {part.casefold() for node in nodes for part in node.get("column_names", ())}
-            named = pa.schema([field for field in schema.arrow if field.name.casefold() in parts])
-            comparisons, columns = _comparisons(tree, schema), frozenset(named.names)
-            implied = tuple(dict.fromkeys(each for each in comparisons if each is not None))
-            is_exact = None not in comparisons
-            if not is_exact:  # a comparison that was understood fails for no row
-                _bind(connection, text, named, schema.names, nodes)
-        return cls(text, columns, named, schema.names, implied, database.connect_confined, is_exact=is_exact)
+            words = {word.casefold() for node in nodes for word in node.get("column_names", ())}
+            named = pa.schema([field for field in schema.arrow if field.name.casefold() in words])
+            parts = tree["children"] if tree["type"] == "CONJUNCTION_AND" else [tree]
+            plain = [plain_predicate(part, schema, {}) for part in parts]
+            predicate = And(tuple(part for part in plain if part is not None))
+            if None in plain:
+                table = EmptyTable.of_condition(text, schema)
+                table.create(connection, ROWS_OF_SCAN)
+                _bind(connection, text, schema, nodes)
+                if planned:
+                    predicate = And((predicate, predicate_of(connection, text, table, nodes)))
+        return cls(text, frozenset(named.names), named, schema.names, database.connect_confined, predicate)
 
     @classmethod
-    def broken(cls, text: str, schema: Schema, database: Database) -> Self:
+    def broken(cls, text: str, schema: Schema, database: Database, *, planned: bool) -> Self:
         """Return the condition that rows meet for which a CHECK is false; errors as of `of`, about the CHECK itself."""
-        cls.of(text, schema, database, repeatable=True)  # it is one expression, so no bracket in it ends the NOT
-        return cls.of(f"NOT (\n{text}\n)", schema, database)
-
-    def planned(self, connection: duckdb.DuckDBPyConnection, schema: Schema) -> Self:
-        """Return the condition with its `predicate`, as a connection of the planning database finds it.
-
-        `implied` already has all of a condition that only joins comparisons with numbers and texts by AND.
-        """
-        return self if self.is_exact else replace(self, predicate=predicate_of(connection, self.text, schema))
+        cls.of(text, schema, database, repeatable=True, planned=False)  # so no bracket in it ends the NOT
+        return cls.of(f"NOT (\n{text}\n)", schema, database, planned=planned)
 
     def picklable(self) -> Self:
         """Return the condition for tasks in other processes, which have no session; it can be pickled."""
@@ -179,15 +168,15 @@ class OpenedCondition:
             raise _translated("compute", self.condition.text, error, self.condition.names) from error
 
     def _kept_of(self, rows: pa.Table) -> Any:
-        self.connection.register(_ROWS, rows)
+        self.connection.register(ROWS_OF_SCAN, rows)
         kept = self.connection.sql(_select(self.condition.text)).to_arrow_table()
-        self.connection.unregister(_ROWS)
+        self.connection.unregister(ROWS_OF_SCAN)
         return kept[_NUMBER].to_numpy()
 
 
 def _select(text: str) -> str:
     """Return the query for the rows that meet a condition, which may end in a comment."""
-    return f'SELECT "{_NUMBER}" FROM "{_ROWS}" WHERE (\n{text}\n)'  # noqa: S608 - judged by `_parsed`
+    return f'SELECT "{_NUMBER}" FROM "{ROWS_OF_SCAN}" WHERE (\n{text}\n)'  # noqa: S608 - judged by `_parsed`
 
 
 @undisturbed()
@@ -217,17 +206,6 @@ def _check_depth(text: str) -> None:
     if depth > DEEPEST:
         message = f"it has more than {DEEPEST} brackets inside each other"
         raise _condition_error(text, message, "join its parts by AND and OR, or use IN")
-
-
-def _comparisons(tree: Mapping[str, Any], schema: Schema) -> list[ColumnPredicate | None]:
-    """Return each part of a condition that is joined by AND; None for one that is no plain comparison."""
-    nodes = tree["children"] if tree["type"] == "CONJUNCTION_AND" else [tree]
-    return [part for node in nodes for part in _parts(parse_comparisons(node, schema, {}))]
-
-
-def _parts(predicate: Predicate | None) -> Sequence[ColumnPredicate | None]:
-    parts = predicate.parts if isinstance(predicate, And) else (predicate,)  # BETWEEN is two
-    return [part if isinstance(part, Comparison | IsIn) else None for part in parts]
 
 
 def _judge(text: str, nodes: Iterable[Mapping[str, Any]]) -> None:
@@ -280,25 +258,16 @@ _OF_NOW: Final = frozenset({
 
 
 @undisturbed()
-def _bind(
-    connection: duckdb.DuckDBPyConnection,
-    text: str,
-    schema: pa.Schema,
-    names: tuple[str, ...],
-    nodes: Iterable[Mapping[str, Any]],
-) -> None:
-    rows = schema.append(pa.field(_NUMBER, pa.int64())).empty_table()
-    connection.register(_ROWS, rows)
+def _bind(connection: duckdb.DuckDBPyConnection, text: str, schema: Schema, nodes: Iterable[Mapping[str, Any]]) -> None:
     try:
-        connection.sql(_select(text))
-        kind = str(connection.sql(f'SELECT (\n{text}\n) FROM "{_ROWS}"').types[0])  # noqa: S608
-        shown = connection.sql(f'FROM "{_ROWS}"')
-        types = {name.casefold(): str(of) for name, of in zip(shown.columns, shown.types, strict=True)}
+        connection.sql(f'SELECT 1 FROM "{ROWS_OF_SCAN}" WHERE (\n{text}\n)')  # noqa: S608 - judged before
+        kind = str(connection.sql(f'SELECT (\n{text}\n) FROM "{ROWS_OF_SCAN}"').types[0])  # noqa: S608
     except duckdb.Error as error:
-        raise _translated("read", text, error, names) from error
+        raise _translated("read", text, error, schema.names) from error
     if kind not in {"BOOLEAN", '"NULL"'}:
         message = f"it is a value of type {type_name(kind)}, not true or false"
         raise _condition_error(text, message, _COMPARE)
+    types = {name.casefold(): of for name, of in columns_of(schema.fields)}
     for value, of in _literals(nodes, types):
         try:
             connection.sql(f"SELECT CAST($value AS {of})", params={"value": value}).fetchall()
@@ -332,7 +301,8 @@ _LONGEST: Final = 160
 
 _TYPES: Final = {
     "INTEGER": "int", "INT32": "int", "BIGINT": "long", "INT64": "long", "VARCHAR": "string", "BLOB": "bytearray",
-    "TIMESTAMP WITH TIME ZONE": "timestamp", "INTEGER_LITERAL": "int", "STRING_LITERAL": "string",
+    "TIMESTAMP WITH TIME ZONE": "timestamp", "TIMESTAMPTZ": "timestamp", "INTEGER_LITERAL": "int",
+    "STRING_LITERAL": "string",
 }  # fmt: skip
 _EXAMPLES: Final = {
     "int": "60", "long": "60", "double": "1.5", "float": "1.5", "decimal": "1.5", "boolean": "true",

@@ -19,11 +19,10 @@ from typing import Any, Final
 import duckdb
 
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.engines.duckdb.duckdb_pushdown import EmptyTable, push_down
+from sleeper_nb.engines.duckdb.duckdb_pushdown import EmptyTable, plain_predicate, push_down
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedStatement
 from sleeper_nb.engines.duckdb.dynamic_pruning import dynamic_pruning_of, large_tables
 from sleeper_nb.engines.duckdb.interrupts import fetched
-from sleeper_nb.engines.duckdb.parsed_predicates import parse_where
 from sleeper_nb.engines.duckdb.relations import name_rows
 from sleeper_nb.engines.duckdb.syntax_tree import set_moment
 from sleeper_nb.model.schema import Field
@@ -109,7 +108,7 @@ class DuckDBPlanning:
         name = "" if selection is None else selection["from_table"]["table_name"]
         if selection is None or name not in self.bound.tables or len(self.bound.named) != 1:
             return None
-        predicate = parse_where(selection, self.bound.tables[name].state.schema, self.values)
+        predicate = plain_predicate(selection["where_clause"], self.bound.tables[name].state.schema, self.values)
         return None if predicate is None else PushedPredicates({name: predicate})
 
     def _joined_keys(self) -> dict[str, tuple[ScanKeys, ...]]:

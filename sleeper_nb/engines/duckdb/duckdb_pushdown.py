@@ -20,7 +20,7 @@ import duckdb
 
 from sleeper_nb.engines.duckdb.interrupts import fetched
 from sleeper_nb.engines.duckdb.relations import columns_of
-from sleeper_nb.engines.duckdb.syntax_tree import last_name, syntax_tree, time_functions, tree_nodes, unstable_function
+from sleeper_nb.engines.duckdb.syntax_tree import last_name, syntax_tree, time_functions, unstable_function
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.sql_values import quoted_name
@@ -43,15 +43,19 @@ from sleeper_nb.sql.tokens import Token, tokenize
 
 logger = logging.getLogger(__name__)
 
-OPERATORS: Final[Mapping[str, ComparisonOperator]] = {
+_OPERATORS: Final[Mapping[str, ComparisonOperator]] = {
     "COMPARE_EQUAL": "=", "COMPARE_LESSTHAN": "<", "COMPARE_LESSTHANOREQUALTO": "<=", "COMPARE_GREATERTHAN": ">",
     "COMPARE_GREATERTHANOREQUALTO": ">=",
 }  # fmt: skip
-MOST_DIGITS: Final = 40
+_MOST_DIGITS: Final = 40
 """No column holds a whole number with more digits; Python refuses to read one with thousands."""
+_BITS: Final[Mapping[str, int]] = {"tinyint": 8, "smallint": 16, "int": 32, "long": 64}
 _PREFIXES: Final = frozenset({"starts_with", "prefix", "^@"})
+_HALVES: Final = re.compile("[\ud800-\udfff]")
+"""Halves of characters, which have no place in the order of UTF-8."""
 _HEX: Final = re.compile(r"\\x([0-9A-Fa-f]{2})")
-_ROWS: Final = "rows of the scan"
+ROWS_OF_SCAN: Final = "rows of the scan"
+"""With spaces, so that no column has the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,12 @@ class EmptyTable:
         """Return the names of the stand-in with a number; each begins with `mark`."""
         width = len(columns_of(fields, with_places=with_places))
         return cls(f"{mark}{number}", tuple(f"{mark}{number}_{i}" for i in range(width)), tuple(fields))
+
+    @classmethod
+    def of_condition(cls, condition: str, schema: Schema) -> EmptyTable:
+        """Return the names of the stand-in for `ROWS_OF_SCAN`, whose rows are to meet a condition."""
+        statement = Statement.of(_selection(condition), dialect="duckdb")
+        return cls.of(0, schema.fields, Bound(statement, {}, ()).unused_mark)
 
     @property
     def real_names(self) -> dict[str, str]:
@@ -111,23 +121,32 @@ def push_down(
     return {name: Or(tuple(each)) for name, each in scans.items()}
 
 
-def predicate_of(connection: duckdb.DuckDBPyConnection, condition: str, schema: Schema) -> Predicate:
+def predicate_of(
+    connection: duckdb.DuckDBPyConnection, condition: str, table: EmptyTable, nodes: Sequence[Mapping[str, Any]]
+) -> Predicate:
     """Return what the rows of a table must meet at least to meet a condition, which was checked before.
 
     A condition on the time at which it is evaluated is not planned: each read evaluates it again.
+
+    Parameters
+    ----------
+    table
+        A stand-in, which was created for `ROWS_OF_SCAN`.
+    nodes
+        Those of the condition's syntax tree.
     """
-    statement = Statement.of(f'SELECT * FROM "{_ROWS}" WHERE (\n{condition}\n)', dialect="duckdb")  # noqa: S608 - judged before
-    table = EmptyTable.of(0, schema.fields, Bound(statement, {}, ()).unused_mark)
+    if time_functions(map(last_name, nodes)) or unstable_function(nodes):
+        return ALWAYS_TRUE
     try:
-        table.create(connection, _ROWS)
-        nodes = tree_nodes(syntax_tree(connection, statement.text))
-        if time_functions(map(last_name, nodes)) or unstable_function(nodes):
-            return ALWAYS_TRUE
-        found = push_down(connection, statement.text, {}, [table])
+        found = push_down(connection, _selection(condition), {}, [table])
     except (duckdb.Error, RecursionError) as error:
         logger.debug("no partition is pruned by a condition: %s", error)
         return ALWAYS_TRUE
     return found.get(table.table, ALWAYS_TRUE)
+
+
+def _selection(condition: str) -> str:
+    return f'SELECT * FROM "{ROWS_OF_SCAN}" WHERE (\n{condition}\n)'  # noqa: S608 - judged before
 
 
 def _scans(plan: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[str]]]:
@@ -164,7 +183,8 @@ def _read_all(connection: duckdb.DuckDBPyConnection, texts: Iterable[str], colum
     nodes = _trees(connection, parts)
     if nodes is None:
         nodes = [(_trees(connection, [part]) or [None])[0] for part in parts]
-    return And(tuple(ALWAYS_TRUE if node is None else _read(node, columns) for node in nodes))
+    reader = _Reader(columns, {})
+    return And(tuple(ALWAYS_TRUE if node is None else reader.predicate(node) for node in nodes))
 
 
 def _trees(connection: duckdb.DuckDBPyConnection, parts: Sequence[str]) -> list[Any] | None:
@@ -200,59 +220,76 @@ def _is_optional(tokens: Sequence[Token], at: int) -> bool:
     return tokens[at].word == "OPTIONAL" and at + 1 < len(tokens) and tokens[at + 1].symbol == ":"
 
 
-def _read(node: Mapping[str, Any], columns: Mapping[str, str]) -> Predicate:
-    """Return the predicate of a node of a syntax tree; `ALWAYS_TRUE` for one that is not understood."""
-    kind = str(node["type"])
-    if kind == "CONJUNCTION_AND":
-        return And(tuple(_read(child, columns) for child in node["children"]))
-    if kind == "CONJUNCTION_OR":
-        return Or(tuple(_read(child, columns) for child in node["children"]))
-    if kind in OPERATORS:
-        return _compared(node, OPERATORS[kind], columns)
-    children: Sequence[dict[str, Any]] = node.get("children") or ()
-    if kind == "COMPARE_BETWEEN":
-        low, high = ({"left": node["input"], "right": node[end]} for end in ("lower", "upper"))
-        return And((_compared(low, ">=", columns), _compared(high, "<=", columns)))
-    if kind == "FUNCTION" and node["function_name"] in _PREFIXES:
-        text, prefix = _arguments(node)
-        beginning, column = _value(prefix), _column(text, columns)
-        return starts_with(column, beginning) if column and isinstance(beginning, str) else ALWAYS_TRUE
-    if kind == "COMPARE_IN" and (column := _column(children[0], columns)):
-        values = tuple(_value(child) for child in children[1:])
-        return ALWAYS_TRUE if UNKNOWN in values else IsIn(column, values)
-    if kind == "OPERATOR_IS_NULL" and (column := _column(children[0], columns)):
-        return IsNull(column)
-    return ALWAYS_TRUE
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads predicates from nodes of syntax trees; `ALWAYS_TRUE` for what is not understood.
 
+    Parameters
+    ----------
+    columns
+        The columns of the table, by the names that the tree has for them.
+    values
+        Of parameters.
+    """
 
-def _compared(node: Mapping[str, Any], operator: ComparisonOperator, columns: Mapping[str, str]) -> Predicate:
-    """Return the predicate that compares a column, on either side, with a value, or a row of columns with values."""
-    left, right = node["left"], node["right"]
-    if operator == "=" and all(side.get("function_name") == "row" for side in (left, right)):
-        pairs = zip(_arguments(left), _arguments(right), strict=False)
-        return And(tuple(_compared({"left": one, "right": other}, "=", columns) for one, other in pairs))
-    return comparison_of(operator, *((_column(each, columns), _value(each)) for each in (left, right)))
+    columns: Mapping[str, str]
+    values: Mapping[str, Any]
+
+    def predicate(self, node: Mapping[str, Any]) -> Predicate:
+        kind = str(node["type"])
+        if kind == "CONJUNCTION_AND":
+            return And(tuple(map(self.predicate, node["children"])))
+        if kind == "CONJUNCTION_OR":
+            return Or(tuple(map(self.predicate, node["children"])))
+        if kind in _OPERATORS:
+            return self._compared(node["left"], _OPERATORS[kind], node["right"])
+        children: Sequence[dict[str, Any]] = node.get("children") or ()
+        if kind == "COMPARE_BETWEEN":
+            value = node["input"]
+            return And((self._compared(value, ">=", node["lower"]), self._compared(value, "<=", node["upper"])))
+        if kind == "FUNCTION" and node["function_name"] in _PREFIXES:
+            text, prefix = _arguments(node)
+            beginning, column = self._value(prefix), self._column(text)
+            return starts_with(column, beginning) if column and isinstance(beginning, str) else ALWAYS_TRUE
+        if kind == "COMPARE_IN" and (column := self._column(children[0])):
+            values = tuple(map(self._value, children[1:]))
+            return ALWAYS_TRUE if UNKNOWN in values else IsIn(column, values)
+        if kind == "OPERATOR_IS_NULL" and (column := self._column(children[0])):
+            return IsNull(column)
+        return ALWAYS_TRUE
+
+    def _compared(self, left: Mapping[str, Any], operator: ComparisonOperator, right: Mapping[str, Any]) -> Predicate:
+        """Return the predicate of a column, on either side, and a value; or of a row of columns and one of values."""
+        if operator == "=" and all(side.get("function_name") == "row" for side in (left, right)):
+            pairs = zip(_arguments(left), _arguments(right), strict=False)
+            return And(tuple(self._compared(one, "=", other) for one, other in pairs))
+        return comparison_of(operator, *((self._column(each), self._value(each)) for each in (left, right)))
+
+    def _column(self, node: Mapping[str, Any]) -> str | None:
+        names = node.get("column_names", ())
+        return self.columns.get(_folded(names[0])) if node.get("class") == "COLUMN_REF" and len(names) == 1 else None
+
+    def _value(self, node: Mapping[str, Any]) -> Any:
+        """Return the value of a whole number, a text, a blob, a date or a timestamp; `UNKNOWN` of anything else."""
+        if node.get("class") == "PARAMETER":
+            return self.values.get(node["identifier"], UNKNOWN)
+        literal = node.get("literal") or {}
+        if literal.get("kind") == "INTEGER":
+            return int(literal["text"]) if len(literal["text"]) <= _MOST_DIGITS else UNKNOWN
+        if literal.get("kind") == "STRING":
+            return literal["text"]
+        inner = (node.get("child") or {}).get("literal") or {}
+        if node.get("class") != "CAST" or inner.get("kind") != "STRING":
+            return UNKNOWN
+        read = _LITERALS.get(str(node["type_expr"].get("type_name")).upper())
+        try:
+            return UNKNOWN if read is None else read(inner["text"])
+        except ValueError:  # beyond the years 1 to 9999, or infinity
+            return UNKNOWN
 
 
 def _arguments(function: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [*(each["expression"] for each in function.get("arguments", ())), *function.get("children", ())]
-
-
-def _value(node: Mapping[str, Any]) -> Any:
-    """Return the value of a whole number, a text, a blob, a date or a timestamp; `UNKNOWN` of anything else."""
-    literal = node.get("literal") or {}
-    if literal.get("kind") == "INTEGER":
-        return int(literal["text"]) if len(literal["text"]) <= MOST_DIGITS else UNKNOWN
-    if literal.get("kind") == "STRING":
-        return literal["text"]
-    inner = (node.get("child") or {}).get("literal") or {}
-    if node.get("class") != "CAST" or inner.get("kind") != "STRING":
-        return UNKNOWN
-    read = _LITERALS.get(str(node["type_expr"].get("type_name")).upper())
-    try:
-        return UNKNOWN if read is None else read(inner["text"])
-    except ValueError:  # beyond the years 1 to 9999, or infinity
-        return UNKNOWN
 
 
 def _blob(text: str) -> bytes:
@@ -267,6 +304,35 @@ _LITERALS: Final[Mapping[str, Callable[[str], Any]]] = {
 """What reads the text of a constant, by its type; plans show timestamps with their distance from UTC."""
 
 
-def _column(node: Mapping[str, Any], columns: Mapping[str, str]) -> str | None:
-    names = node.get("column_names", ())
-    return columns.get(names[0]) if node.get("class") == "COLUMN_REF" and len(names) == 1 else None
+def _folded(name: str) -> str:
+    """Return a name as DuckDB compares it: only the letters A to Z are the same in lower case."""
+    return name.encode(errors="surrogatepass").lower().decode(errors="surrogatepass")
+
+
+def plain_predicate(node: Mapping[str, Any], schema: Schema, values: Mapping[str, Any]) -> Predicate | None:
+    """Return the predicate of a condition that compares columns only with whole numbers and texts of their own types.
+
+    DuckDB would compute nothing there, so its plan would show the same. None of any other condition.
+    """
+    kinds = {field.name: field.type.name for field in schema.fields}
+    try:
+        found = _Reader({_folded(name): name for name in kinds}, values).predicate(node)
+    except RecursionError:
+        return None
+    return found if _is_plain(found, kinds) else None
+
+
+def _is_plain(predicate: Predicate, kinds: Mapping[str, str]) -> bool:
+    if isinstance(predicate, And | Or):
+        return predicate != ALWAYS_TRUE and all(_is_plain(part, kinds) for part in predicate.parts)
+    if isinstance(predicate, IsNull):
+        return True
+    values = predicate.values if isinstance(predicate, IsIn) else (predicate.value,)
+    return all(_is_of(value, kinds[predicate.column]) for value in values)
+
+
+def _is_of(value: Any, kind: str) -> bool:
+    if type(value) is str:
+        return kind == "string" and not _HALVES.search(value)
+    bits = _BITS.get(kind)
+    return type(value) is int and bits is not None and -(1 << bits - 1) <= value < 1 << bits - 1

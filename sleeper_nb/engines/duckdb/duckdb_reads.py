@@ -289,7 +289,9 @@ def _columns(nodes: Sequence[Mapping[str, Any]]) -> frozenset[str] | None:
     names: set[str] = set()
     tables = {str(node.get(key)).lower() for node in nodes for key in ("table_name", "alias") if "table_name" in node}
     for node in nodes:
-        if node.get("class") == "STAR" or node.get("type") == "SHOW_REF":  # the second is SUMMARIZE
+        if node.get("class") in {"STAR", "POSITIONAL_REFERENCE"}:
+            return None
+        if node.get("type") in ("PIVOT", "SHOW_REF"):  # a PIVOT groups by the other columns; the second is SUMMARIZE
             return None
         if node.get("column_name_alias") or node.get("ref_type") == "NATURAL":  # names are by place, or not written
             return None

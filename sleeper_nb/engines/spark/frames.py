@@ -38,7 +38,7 @@ from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.read.live_rows import PlacedFile, placed_files, placed_schema
-from sleeper_nb.read.predicate import MOST_REGIONS, Comparison, Condition
+from sleeper_nb.read.predicate import MOST_REGIONS, Comparison, Condition, comparisons_in
 from sleeper_nb.read.read_rows import check_files, leaf_rows, placed_rows
 from sleeper_nb.read.row_processing import Processor, in_microseconds
 from sleeper_nb.read.scan_plan import (
@@ -279,7 +279,7 @@ def met(rows: DataFrame, schema: Schema, condition: Condition, columns: Iterable
         with test.opened() as opened:
             yield from opened.filter(batches)
 
-    for each in condition.implied:  # with these Spark's own reader skips rows
+    for each in comparisons_in(condition.predicate):  # with these Spark's own reader skips rows
         column = f.col(f"`{each.column}`")
         if isinstance(each, Comparison):
             rows = rows.filter(_COMPARED[each.operator](column, f.lit(each.value)))

@@ -29,7 +29,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import VersionReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.read.file_statistics import columns_of
-from sleeper_nb.read.predicate import ALWAYS_TRUE, And, Condition, Predicate, Pruning, inclusive_projection
+from sleeper_nb.read.predicate import ALWAYS_TRUE, Condition, Predicate, Pruning, inclusive_projection
 from sleeper_nb.read.read_rows import leaf_rows, opened_condition, selected_fields
 from sleeper_nb.read.row_processing import Processor
 from sleeper_nb.read.scan_plan import (
@@ -194,7 +194,7 @@ class WantedRows:
     @property
     def predicate(self) -> Predicate:
         """What a row must meet at least to meet the condition."""
-        return ALWAYS_TRUE if self.where is None else And((self.where.predicate, *self.where.implied))
+        return ALWAYS_TRUE if self.where is None else self.where.predicate
 
     def pruning(self, state: TableState, *, by_row: bool = True) -> Pruning:
         """Return what can be pruned of a version, as no row in it meets the condition.
