@@ -1,8 +1,8 @@
 """Read files that SQL names as a load reads them: every line counts, and the first one has the names of the columns.
 
-DuckDB guesses how a file is written, and leaves out the lines that do not fit its guess. So a file that stands in place
-of a table is read with the columns, types and format that `create_table` finds in it; and a call such as
-``read_csv('a.csv')`` reads from the first line, unless it says itself what to leave out.
+DuckDB guesses how a text file is written, skips lines that do not fit its guess, and rounds numbers of JSON. So a text
+file that stands in place of a table is read by the reader of a load; and a call such as ``read_csv('a.csv')`` reads
+from the first line, unless it says itself what to leave out.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import count, groupby, pairwise
+from itertools import count, pairwise
 from typing import Final, TypeAlias
 
 import duckdb
@@ -20,13 +20,12 @@ import pyarrow as pa
 from sleeper_nb.engines.duckdb.duckdb_errors import encoding_hint
 from sleeper_nb.engines.duckdb.duckdb_reads import FILE_FUNCTIONS, Query
 from sleeper_nb.engines.duckdb.relations import ArrowStream, name_rows, query
-from sleeper_nb.errors import Hint, InvalidInput, NotFound, StorageError
-from sleeper_nb.load.csv_files import csv_names, empty_lines_above, is_of_values
+from sleeper_nb.errors import InvalidInput, NotFound, StorageError
+from sleeper_nb.load.csv_files import empty_lines_above, is_of_values
 from sleeper_nb.load.data_columns import DataColumn, columns_of
 from sleeper_nb.load.file_formats import header_names, pieces_of
 from sleeper_nb.load.load_options import Matching, index_of_pandas, is_nameless, valid_name
 from sleeper_nb.load.source_files import (
-    BLOCK_BYTES,
     WILDCARD,
     FolderValue,
     MisnamedFile,
@@ -34,7 +33,7 @@ from sleeper_nb.load.source_files import (
     has_known_format,
     search,
 )
-from sleeper_nb.model.schema import Field, FieldType, Schema
+from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.sql_values import quoted_name, quoted_text
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.references import TableReference, file_references
@@ -42,17 +41,6 @@ from sleeper_nb.sql.statement import Replacement, Statement
 from sleeper_nb.sql.tokens import Token, skip_brackets, spells, unquote
 from sleeper_nb.storage.local_files import absolute, as_pattern
 
-_TYPES: Final = {
-    "long": ("BIGINT", r"\s*[+-]?(0|[1-9]\d*)\s*"),
-    "double": ("DOUBLE", r"\s*[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)(e[+-]?\d+)?\s*|\s*[+-]?(nan|inf(inity)?)\s*"),
-    "boolean": ("BOOLEAN", r"\s*(true|false)\s*"),
-    "date": ("DATE", r"\s*-?\d{4,}-\d\d-\d\d\s*"),
-    "timestamp": (
-        "TIMESTAMPTZ",
-        r"\s*-?\d{4,}-\d\d-\d\d([t ]+\d\d:\d\d(:\d\d(\.\d{1,6}0*)?)?\s*(z|utc|[+-]\d\d(:?\d\d)?)?)?\s*",
-    ),
-}
-"""DuckDB's name of each type that the texts of a CSV file can have, and how they are written."""
 _CSV_CALLS: Final = frozenset({"READ_CSV", "READ_CSV_AUTO"})
 _JSON_CALLS: Final = frozenset({"READ_JSON", "READ_JSON_AUTO", "READ_NDJSON", "READ_NDJSON_AUTO"})
 _WITH_LISTS: Final = FILE_FUNCTIONS - {"glob", "sniff_csv"}
@@ -191,10 +179,8 @@ def _rows(files: Sequence[SourceFile], *, is_glob: bool) -> FileRows | None:
     formats = {file.format for file in files}
     if len(formats) > 1:
         raise InvalidInput("the name matches files of several formats", hint="match one format: 'data/*.csv'")
-    if formats == {"json"} or (formats == {"parquet"} and any(map(_repeats_folder, files))):
+    if formats <= {"csv", "json"} or (formats == {"parquet"} and any(map(_repeats_folder, files))):
         return _rows_as_loaded(files)
-    if formats == {"csv"}:
-        return _csv_rows(files)
     if formats == {"parquet"} and is_glob:
         return f"FROM read_parquet({_listed(files)}, union_by_name = true)"
     return None
@@ -215,16 +201,12 @@ def _repeats_folder(file: SourceFile) -> bool:
 
 
 def _rows_as_loaded(files: Sequence[SourceFile]) -> ArrowStream:
-    """Return the rows of files as a load reads them; DuckDB rounds numbers of JSON, and changes texts like UUIDs."""
+    """Return the rows of files as a load reads them."""
     with _sql_hint(files[0]):
         found = columns_of(files)
         index = index_of_pandas(each.name for each in found)
         columns = [each for each in found if each.name not in index]
-        if problem := next((each.problem for each in columns if each.problem), ""):
-            raise InvalidInput(f"{files[0].label}: {problem}")
-        if not columns:
-            raise InvalidInput(f"{files[0].label} has no columns")
-        _check_different(columns, files[0])
+        _check(columns, files[0])
     names = [each.name for each in columns]
     *own, key = _distinct([*map(valid_name, names), "file"])
     fields = [Field(name, each.type, nullable=True) for name, each in zip(own, columns, strict=True) if each.type]
@@ -242,18 +224,39 @@ def _rows_as_loaded(files: Sequence[SourceFile]) -> ArrowStream:
     return ArrowStream(schema.arrow.empty_table().drop_columns([key]).rename_columns(names).schema, batches)
 
 
+def _check(columns: Sequence[DataColumn], file: SourceFile) -> None:
+    names = [each.name for each in columns]
+    if problem := next((each.problem for each in columns if each.problem), ""):
+        raise InvalidInput(f"{file.label}: {problem}")
+    if not columns:
+        raise InvalidInput(f"{file.label} has no columns")
+    if file.format == "csv" and (is_of_values(names) or any(map(is_nameless, names))):
+        listed = ", ".join(map(repr, names[:5]))
+        raise InvalidInput(f"the first line of {file.label} may have no column names: {listed}")
+    if len({name.casefold() for name in names}) < len(names):
+        raise InvalidInput(f"two columns of {file.label} have the same name")
+
+
+_READ: Final = {
+    "csv": "say how it is written, such as {}, delim = ';', all_varchar = true, header = false)",
+    "json": "say its columns and types: {}, columns = {{k: 'BIGINT', v: 'JSON'}})",
+    "parquet": "take what is in the file: {}, hive_partitioning = false)",
+}
+
+
 @contextmanager
 def _sql_hint(file: SourceFile) -> Iterator[None]:
     """Give errors about the content of a file a hint for SQL: those of a load name options that SQL lacks."""
     try:
         yield
-    except InvalidInput as error:
+    except (InvalidInput, StorageError) as error:
+        call = f"read_{file.format}({quoted_text(file.label)}"
         if isinstance(error, MisnamedFile):
             error.hint = error.hint_parts[0]
-            raise
-        options = "columns = {k: 'BIGINT', v: 'JSON'}" if file.format == "json" else "hive_partitioning = false"
-        does = "say its columns and types" if file.format == "json" else "take what is in the file"
-        error.hint = f"correct it, or {does}: read_{file.format}({quoted_text(file.label)}, {options})"
+        elif "UTF-8" in error.message:
+            error.hint = encoding_hint(call)
+        else:
+            error.hint = f"correct it, or {_READ[file.format].format(call)}"
         raise
 
 
@@ -265,86 +268,6 @@ def _distinct(names: Iterable[str]) -> list[str]:
         new = f"{name}{'_' * times}"
         taken[new.casefold()] = new
     return list(taken.values())
-
-
-def _check_different(columns: Sequence[DataColumn], file: SourceFile, hint: Hint = "") -> None:
-    if len({each.name.casefold() for each in columns}) < len(columns):
-        raise InvalidInput(f"two columns of {file.label} have the same name", hint=hint)
-
-
-def _csv_rows(files: Sequence[SourceFile]) -> FileRows:
-    columns = _columns(files)
-    if any(map(_repeats_folder, files)):
-        return _rows_as_loaded(files)
-
-    def written(file: SourceFile) -> tuple[tuple[str, ...], int, str, tuple[tuple[str, str | None], ...]]:
-        values = tuple((each.name, each.text) for each in file.folder_values if each.is_below)
-        csv_format = file.csv.for_file(file.path)
-        return csv_names(file, csv_format, ()), empty_lines_above(file), csv_format.separator, values
-
-    parts = [_csv_part(list(group), key, columns) for key, group in groupby(files, written)]
-    return " UNION ALL BY NAME ".join(parts)
-
-
-def _columns(files: Sequence[SourceFile]) -> Sequence[DataColumn]:
-    """Return the columns of files, each of which has a first line with their names."""
-    label, called = files[0].label, f"read_csv({quoted_text(files[0].label)}"
-    hint: Hint = f"correct the file, or give its format, such as {called}, header = true, delim = ';')"
-    try:
-        columns = columns_of(files)
-    except (InvalidInput, StorageError) as error:
-        if isinstance(error, MisnamedFile):
-            hint = error.hint_parts[0]
-        error.hint = encoding_hint(called) if isinstance(error.__cause__, UnicodeError) else hint
-        raise
-    names = [each.name for each in columns]
-    if found := next((each for each in columns if each.problem), None):
-        raise InvalidInput(f"{label}: {found.problem}", hint=f"read it as texts: {called}, all_varchar = true)")
-    if is_of_values(names) or any(map(is_nameless, names)):
-        listed = ", ".join(map(repr, names[:5]))
-        hint = f"say whether they are names: {called}, header = true) or {called}, header = false)"
-        raise InvalidInput(f"the first line of {label} may have no column names: {listed}", hint=hint)
-    _check_different(columns, files[0], f"give them names: {called}, names = […])")
-    return columns
-
-
-def _csv_part(
-    files: Sequence[SourceFile],
-    written: tuple[tuple[str, ...], int, str, tuple[tuple[str, str | None], ...]],
-    columns: Sequence[DataColumn],
-) -> str:
-    names, skip, separator, values = written
-    texts = ", ".join(f"{quoted_text(name)}: 'VARCHAR'" for name in names)
-    label = files[0].label if len(files) == 1 else "a file"
-    types = {each.name: each.type for each in columns}
-    picked = [f"{_value(name, types[name], label)} AS {quoted_name(name)}" for name in names]
-    picked += [f"{_value_of(text, types[name])} AS {quoted_name(name)}" for name, text in values if name not in names]
-    return (
-        f"FROM read_csv({_listed(files)}, columns = {{{texts}}}, header = true, "
-        f"delim = {quoted_text(separator)}, quote = '\"', escape = '\"', nullstr = '', allow_quoted_nulls = false, "
-        f"auto_detect = false, skip = {skip}, hive_partitioning = false, max_line_size = {BLOCK_BYTES}) "
-        f"SELECT {', '.join(picked)}"
-    )
-
-
-def _value(name: str, kind: FieldType | None, label: str) -> str:
-    """Return the expression that gives a text its type, or ends the statement where it is not so written."""
-    column = quoted_name(name)
-    if kind is None or kind.name not in _TYPES:
-        return column
-    type_name, shape = _TYPES[kind.name]
-    problem = quoted_text(f"{label}, column {name!r}: ")
-    rest = quoted_text(f"' is not of type {kind}, unlike the first rows; read_csv(…, all_varchar = true) reads text")
-    return (
-        f"CASE WHEN {column} IS NULL OR {column} = '' THEN NULL "
-        f"WHEN regexp_full_match({column}, {quoted_text(shape)}, 'i') THEN CAST({column} AS {type_name}) "
-        f"ELSE error(concat({problem}, '''', {column}, {rest})) END"
-    )
-
-
-def _value_of(text: str | None, kind: FieldType | None) -> str:
-    literal = "NULL" if text is None else quoted_text(text)
-    return f"CAST({literal} AS {_TYPES[kind.name][0]})" if kind is not None and kind.name in _TYPES else literal
 
 
 def _missing(call: str, given: Collection[str]) -> dict[str, str]:

@@ -265,10 +265,12 @@ def test_calls_that_guess_leave_out_no_line_and_no_field(session, folder, monkey
         assert session.sql(sql, engine="duckdb").to_arrow().column(0).to_pylist() == [rows]
 
 
-def test_lines_that_end_in_different_ways_are_named(session, folder):
+def test_lines_that_end_in_different_ways_are_read_and_named_by_a_call(session, folder):
     (folder / "w.csv").write_bytes(b"k,v\r\n1,2\n")
+    assert session.sql(f"SELECT * FROM '{folder}/w.csv'", engine="duckdb").to_arrow().to_pylist() == [{"k": 1, "v": 2}]
+    call = f"read_csv('{folder}/w.csv', columns = {{k: 'INT', v: 'INT'}}, auto_detect = false, header = true)"
     with pytest.raises(InvalidInput, match="hint: where lines of a CSV file end in different ways, CRLF and LF,"):
-        session.sql(f"SELECT * FROM '{folder}/w.csv'", engine="duckdb").to_arrow()
+        session.sql(f"FROM {call}", engine="duckdb").to_arrow()
 
 
 def test_a_file_that_is_not_utf_8_is_read_as_the_hint_says(session, folder):
@@ -337,10 +339,10 @@ def test_files_in_sql_have_the_values_that_a_table_made_of_them_has(session, fol
     assert calls.to_arrow()["n"].to_pylist() == [1]
     assert session.sql("FROM read_csv('p/year=2025/a.csv')", engine="duckdb").to_arrow().num_rows == 2
     (folder / "late.csv").write_text("k,v\n" + f"1,{'x' * 1000}\n" * 9000 + "01,2\n")
-    with pytest.raises(InvalidInput, match=r"late\.csv, column 'k': '01' is not of type long"):
+    with pytest.raises(InvalidInput, match=r"column 'k', line 9,002: '01' .* cannot become long"):
         session.sql("SELECT max(k) FROM 'late.csv'", engine="duckdb").to_arrow()
     (folder / "wide.csv").write_text("k,v\n" + f"1,{'x' * 1000}\n" * 9000 + "1,2,3\n")
-    with pytest.raises(InvalidInput, match="CSV Error on Line: 9002: Expected Number of Columns: 2 Found: 3"):
+    with pytest.raises(InvalidInput, match="line 9,002 has 3 values, but there are 2 columns"):
         session.sql("SELECT max(k) FROM 'wide.csv'", engine="duckdb").to_arrow()
     assert session.sql("SELECT late.v FROM 'late.csv' LIMIT 1", engine="duckdb").to_arrow().num_rows == 1
 
@@ -409,11 +411,6 @@ def test_brackets_have_one_limit_at_every_door(session, signs):
                 door()
             assert len(str(error.value)) < 400
     assert trips.scan(where=f"fare = {'(' * 150}1{')' * 150}").count() == 1
-
-
-def test_a_condition_that_is_repeated_is_looked_at_once(session):
-    condition = session._components.engines.condition(" AND ".join(["city = 'rome'"] * 2000), SCHEMA)
-    assert len(condition.implied) == 1
 
 
 @pytest.mark.parametrize(
