@@ -13,7 +13,7 @@ from types import FrameType
 def undisturbed() -> Iterator[None]:
     """Let an interrupt wait until short calls have ended; it then does what it would have done at once."""
     usual = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+    if threading.get_ident() != threading.main_thread().ident or not callable(usual):
         yield
         return
     came: list[tuple[int, FrameType | None]] = []

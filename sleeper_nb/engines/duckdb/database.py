@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Literal
 
 from sleeper_nb.clock import Clock
@@ -37,15 +36,6 @@ lack; add conditions that are known only while a statement runs; or leave out co
 serialize most plans of three tables."""
 
 
-_MOST_CHUNKS: Final = 200_000
-"""How many column chunks the kept footers describe; DuckDB takes about 800 bytes for each."""
-
-_PLANNING: Final[list[duckdb.DuckDBPyConnection]] = []
-"""The planning database of this process, once there is one."""
-_PLANNING_LOCK: Final = threading.Lock()
-atexit.register(_PLANNING.clear)
-
-
 def connect_anew() -> duckdb.DuckDBPyConnection:
     """Return a connection to a new database: for tasks in other processes."""
     return Database().connect()
@@ -60,11 +50,8 @@ class Database:
 
     There are three: one without limits, for relations that a program gets and may write to files; a confined one that
     runs the text of statements, and whose settings forbid all files but those of the tables; and one that parses
-    statements, and plans them over empty tables, and can open no file. The last is the same for all sessions of a
-    process: it keeps nothing, as all that a connection names there goes with the connection.
-
-    The confined database keeps the footers of the files that it has read, as these never change. Where they would take
-    too much memory, the next statement begins with another database, and the old one goes with its last result.
+    statements, and plans them over empty tables, and can open no file. The confined one keeps the footers of the files
+    that it has read, as these never change, until its memory is short.
 
     Statements that were judged are remembered in `judged_queries`.
 
@@ -76,7 +63,7 @@ class Database:
         self._lock, self._closed = threading.Lock(), False
         self._kept: dict[Literal["first", "confined", "planning"], duckdb.DuckDBPyConnection] = {}
         weakref.finalize(self, self._kept.clear)
-        self._folders, self._footers = frozenset[str](), dict[str, int]()
+        self._folders = frozenset[str]()
         self._of_thread = threading.local()
         self.judged_queries = JudgedQueries()
 
@@ -105,9 +92,7 @@ class Database:
             return self._kept["first"].cursor()
 
     @undisturbed()
-    def connect_confined(
-        self, folders: Iterable[str] = (), files: Iterable[str] = (), *, footers: Mapping[str, int] | None = None
-    ) -> duckdb.DuckDBPyConnection:
+    def connect_confined(self, folders: Iterable[str] = (), files: Iterable[str] = ()) -> duckdb.DuckDBPyConnection:
         """Return a new connection that can open only some files, has no network and locked settings.
 
         Parameters
@@ -117,27 +102,17 @@ class Database:
             needs another folder opens a new database, for itself and later statements.
         files
             Files that the statement names; with any, it gets its own database.
-        footers
-            About how many column chunks the footers of the tables' files describe, by path. Where they are too many to
-            keep, the statement gets its own database, which keeps none.
         """
-        wanted, named, read = frozenset(folders), sorted(files), footers or {}
+        wanted, named = frozenset(folders), sorted(files)
         with self._lock:
             self._check_open()
-            if not named and sum(read.values()) <= _MOST_CHUNKS:
-                return self._confined_for(wanted, read).cursor()
-        return _confined(wanted, named)
-
-    def _confined_for(self, folders: frozenset[str], footers: Mapping[str, int]) -> duckdb.DuckDBPyConnection:
-        """Return the confined database; a new one when it opens other folders, or keeps too much."""
-        is_full = sum(self._footers.values()) > _MOST_CHUNKS
-        if "confined" not in self._kept or not folders <= self._folders or is_full:
-            self._folders |= folders
-            self._footers.clear()
-            logger.debug("opens a confined DuckDB for %d folders", len(self._folders))
-            self._kept["confined"] = _confined(self._folders, [], keeps_footers=True)
-        self._footers |= footers
-        return self._kept["confined"]
+            if named:
+                return _confined(wanted, named)
+            if "confined" not in self._kept or not wanted <= self._folders:
+                self._folders |= wanted
+                logger.debug("opens a confined DuckDB for %d folders", len(self._folders))
+                self._kept["confined"] = _confined(self._folders, [])
+            return self._kept["confined"].cursor()
 
     @undisturbed()
     def connect_planning(self) -> duckdb.DuckDBPyConnection:
@@ -171,14 +146,10 @@ def _is_closed(connection: duckdb.DuckDBPyConnection) -> bool:
 
 
 def _planning() -> duckdb.DuckDBPyConnection:
-    """Return the planning database of this process; another one for new sessions after it failed."""
-    with _PLANNING_LOCK:
-        if not _PLANNING or _is_closed(_PLANNING[0]):
-            connection = _opened(threads=1)  # it reads no rows: each statement takes half a millisecond less
-            connection.execute(f"SET GLOBAL disabled_optimizers = '{','.join(_NOT_FOR_PLANS)}'")
-            _confine(connection, [], [])
-            _PLANNING[:] = [connection]
-        return _PLANNING[0]
+    connection = _opened(threads=1)  # it reads no rows: each statement takes half a millisecond less
+    connection.execute(f"SET GLOBAL disabled_optimizers = '{','.join(_NOT_FOR_PLANS)}'")
+    _confine(connection, [], [])
+    return connection
 
 
 def _opened(**settings: int) -> duckdb.DuckDBPyConnection:
@@ -195,9 +166,9 @@ def _opened(**settings: int) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _confined(folders: frozenset[str], files: list[str], *, keeps_footers: bool = False) -> duckdb.DuckDBPyConnection:
+def _confined(folders: frozenset[str], files: list[str]) -> duckdb.DuckDBPyConnection:
     connection = _opened()
-    connection.execute(f"SET GLOBAL parquet_metadata_cache = {str(keeps_footers).lower()}")
+    connection.execute("SET GLOBAL parquet_metadata_cache = true")
     _confine(connection, sorted(folders), files)
     return connection
 

@@ -7,12 +7,11 @@ names is `undisturbed`.
 
 from __future__ import annotations
 
+import _thread
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from sleeper_nb.engines.undisturbed import undisturbed
@@ -45,11 +44,11 @@ def interruptible(connection: duckdb.DuckDBPyConnection, action: Callable[[], T]
         This process was forked from one that has read rows.
     """
     check_has_threads()
-    if threading.current_thread() is not threading.main_thread():
+    if threading.get_ident() != threading.main_thread().ident:
         return action()
     running = _Running(action)
     try:
-        _workers().run(running)
+        _thread.start_new_thread(running.run, ())  # a `Thread` has locks that an interrupt can leave locked
         while not running.ends():
             pass
     except KeyboardInterrupt as stop:
@@ -131,12 +130,12 @@ class _Running(Generic[T]):
         self._end.acquire()
 
     def run(self) -> None:
-        try:
-            self._results.append(self._actions.pop()())
-        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
-            self._errors.append(error)
-
-    def end(self) -> None:
+        with suppress(IndexError):  # an interrupt came before it began
+            action = self._actions.pop()
+            try:
+                self._results.append(action())
+            except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
+                self._errors.append(error)
         self._has_ended = True
         self._end.release()
 
@@ -160,34 +159,3 @@ class _Running(Generic[T]):
         if self._errors:
             raise self._errors.pop()
         return self._results.pop()
-
-
-class _Workers:
-    """Threads that run one action after the other: to begin one for each takes longer than many a query.
-
-    There is one, and another for each action that could not be stopped.
-    """
-
-    def __init__(self) -> None:
-        self._actions, self._waiting = SimpleQueue[_Running[Any]](), list[int]()
-
-    def run(self, running: _Running[Any]) -> None:
-        if not self._waiting:
-            threading.Thread(target=self._work, name="sleeper-duckdb", daemon=True).start()
-        self._actions.put(running)
-
-    def _work(self) -> None:
-        this = threading.get_ident()
-        self._waiting.append(this)
-        while True:
-            running = self._actions.get()
-            self._waiting.remove(this)
-            running.run()
-            self._waiting.append(this)
-            running.end()
-            del running  # the result of an interrupted action was not taken
-
-
-@cache
-def _workers() -> _Workers:
-    return _Workers()

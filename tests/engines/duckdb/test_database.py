@@ -1,6 +1,5 @@
 """All answers of a session share one DuckDB, and none of them sees what another one named."""
 
-import contextlib
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,7 +8,7 @@ import duckdb
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.engines.duckdb import database, relations
+from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries
 from sleeper_nb.errors import InvalidInput, SessionClosed
@@ -117,20 +116,6 @@ def test_two_databases_share_nothing():
     Database().connect().execute("CREATE TABLE t (n INT)")
     with pytest.raises(duckdb.CatalogException):
         Database().connect().sql("FROM t")
-
-
-def test_sessions_plan_in_one_database_that_keeps_nothing_and_another_follows_one_that_failed(monkeypatch):
-    opened = []
-    monkeypatch.setattr(database, "_PLANNING", opened)
-    with contextlib.closing(Database().connect_planning()) as first:
-        first.execute("CREATE TEMP VIEW names AS SELECT 1 AS n")
-    (planning,) = opened
-    second = Database().connect_planning()
-    assert opened == [planning]
-    with pytest.raises(duckdb.CatalogException):
-        second.execute("FROM names")
-    planning.close()
-    assert Database().connect_planning().execute("SELECT 2").fetchall() == [(2,)]
 
 
 def test_relations_of_one_thread_are_joined_and_each_thread_has_its_own(session):

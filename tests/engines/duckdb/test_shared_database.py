@@ -4,11 +4,9 @@ import gc
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
-import duckdb
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.engines.duckdb.database import Database
 
 SCHEMA = sl.Schema({"n": "long"}, {}, {"city": "string"})
 VERSIONS = 12
@@ -103,34 +101,6 @@ def test_a_file_that_is_cut_before_a_result_is_read_is_named(session, tmp_path):
         path.write_bytes(path.read_bytes()[:-60])
     with pytest.raises(sl.StorageError, match=r"\.parquet has \d+ bytes"):
         lazy.to_arrow()
-
-
-def keeps_footers(connection):
-    return connection.sql("SELECT current_setting('parquet_metadata_cache')").fetchall() == [(True,)]
-
-
-def test_another_database_begins_where_too_many_footers_are_kept(tmp_path):
-    database = Database()
-    first = database.connect_confined([str(tmp_path)], footers={"a": 150_000})
-    duckdb_table = "CREATE TABLE memory.main.mark AS SELECT 1 AS n"
-    first.execute(duckdb_table)
-    again = database.connect_confined([str(tmp_path)], footers={"a": 150_000})  # the same file counts once
-    assert again.sql("FROM mark").fetchall() == [(1,)]
-    full = database.connect_confined([str(tmp_path)], footers={"b": 150_000})
-    assert full.sql("FROM mark").fetchall() == [(1,)]
-    other = database.connect_confined([str(tmp_path)], footers={"b": 150_000})
-    with pytest.raises(duckdb.CatalogException):
-        other.sql("FROM mark")
-    assert keeps_footers(other)
-    assert first.sql("FROM mark").fetchall() == [(1,)]
-
-
-def test_a_statement_of_too_many_footers_keeps_none(session, tmp_path, monkeypatch):
-    assert keeps_footers(asked(session, 5)._rows._connection)
-    monkeypatch.setattr("sleeper_nb.engines.duckdb.database._MOST_CHUNKS", 5)
-    answer = asked(session, 5)
-    assert not keeps_footers(answer._rows._connection)
-    assert answer.to_arrow().to_pylist() == expected(5)
 
 
 def test_a_connection_is_closed_with_the_last_reference_to_its_answer(session):
