@@ -11,10 +11,9 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cache
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar, get_args
 
@@ -23,7 +22,7 @@ from sleeper_nb.errors import Cancelled, ConfirmationNeeded, InvalidInput, JobDo
 from sleeper_nb.model.jobs import KEPT_JOBS, KEPT_TIME, DoneBefore, Job, JobKind
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.transactions import Rollback
-from sleeper_nb.report import Listing, StateWord, counted, duration_text
+from sleeper_nb.report import Listing, StateWord, duration_text
 from sleeper_nb.state_store.state_store_base import StateStore
 
 logger = logging.getLogger(__name__)
@@ -210,57 +209,18 @@ def _made_before(store: StateStore, job_id: str, done: int | None) -> DoneBefore
     note = f"job {job_id!r} was done before, in snapshot {done:,}"
     if made is None:
         note += f", which has expired; the table is at snapshot {shown.id:,}"
-    return DoneBefore(shown, f"{note}{_since(store, snapshots, done or 0)}")
+    return DoneBefore(shown, f"{note}{_since(snapshots, done or 0)}")
 
 
-def _since(store: StateStore, snapshots: Sequence[Snapshot], done: int) -> str:
-    """Return what became of the rows of a job that was done, for users: a later rollback may have undone it."""
-    later = [each for each in snapshots if each.operation == Rollback.operation and each.id > done]
+def _since(snapshots: Sequence[Snapshot], done: int) -> str:
+    """Return what may have become of the rows of a job that was done, for users."""
+    later = [each.id for each in snapshots if each.operation == Rollback.operation and each.id > done]
     if not later:
         return ". Nothing was changed"
-    head = store.head()
-    by_id = {each.id: each for each in (*snapshots, head)}
-    fate = _fate(store, by_id, done, sorted(each.id for each in later))
-    if fate is None:
-        newest = max(each.id for each in later)
-        return (
-            f". Nothing was changed.\nThe table was rolled back after that, in snapshot {newest:,}: "
-            "if that undid the job, use another job id to do it again"
-        )
-    if not fate:
-        return ". Nothing was changed"
-    rows = counted(head.rows, "row")
     return (
-        f", and undone by the rollback in snapshot {fate:,}. Nothing was changed: the table has {rows}.\n"
-        "To do it again, use another job id"
+        f". Nothing was changed.\nThe table was rolled back after that, in snapshot {max(later):,}: "
+        "if that undid the job, use another job id to do it again"
     )
-
-
-def _fate(store: StateStore, by_id: Mapping[int, Snapshot], done: int, rollbacks: Sequence[int]) -> int | None:
-    """Return which rollback took the files of a job away; 0 when they are there, None when that cannot be told.
-
-    That is so when snapshots have expired, or a compaction merged the files before a rollback.
-    """
-    if not {done - 1, done, *rollbacks, *(each - 1 for each in rollbacks)} <= by_id.keys():
-        return None
-
-    def files(number: int) -> set[str]:
-        return set(store.load(by_id[number]).files.active["filename"].to_pylist())
-
-    added, fate = files(done) - files(done - 1), 0
-
-    @cache  # the version before a rollback is often the one after another rollback
-    def has_rows(number: int) -> bool:
-        return not added.isdisjoint(files(number))
-
-    for rollback in rollbacks:
-        if has_rows(rollback):
-            fate = 0
-        elif has_rows(rollback - 1):
-            fate = rollback
-        elif not fate:
-            return None
-    return fate
 
 
 Which = Literal["all", "running", "failed"]

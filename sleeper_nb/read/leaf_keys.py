@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -38,26 +37,6 @@ logger = logging.getLogger(__name__)
 READ_ROWS = 2_000_000
 """The most rows of a leaf that are read to find its medians."""
 _FILE = "file"
-
-
-class LeafKeys(ABC):
-    """The row keys in the files of one leaf."""
-
-    @abstractmethod
-    def rows(self, region: Region) -> int:
-        """Return approximately how many rows lie in a region."""
-
-    @abstractmethod
-    def median(self, dimension: int, region: Region) -> KeyValue | None:
-        """Return the median of a row key among the rows in a region; None if no row there has a smaller value."""
-
-    @abstractmethod
-    def second(self, dimension: int, region: Region) -> KeyValue | None:
-        """Return the second smallest value of a row key in a region; None if all rows there have the same value."""
-
-    @abstractmethod
-    def counts(self, regions: Sequence[Region]) -> Mapping[str, Sequence[int]]:
-        """Return for each file name the exact number of its rows in each of some regions."""
 
 
 def leaf_keys(
@@ -100,7 +79,7 @@ def has_several_keys(storage: Storage, schema: Schema, leaf: Partition, referenc
     return any(len(keys.some_values(i, leaf.region, values[i])) > 1 for i in _dimensions(schema))
 
 
-class KeysInMemory(LeafKeys):
+class KeysInMemory:
     """The row keys of some rows, in memory.
 
     Parameters
@@ -137,10 +116,11 @@ class KeysInMemory(LeafKeys):
         return cls(_concatenated(tables, schema), [reference.filename for reference in references], schema, leaf.region)
 
     def rows(self, region: Region) -> int:
+        """Return how many rows lie in a region."""
         return int(self._in(region).num_rows)
 
     def median(self, dimension: int, region: Region) -> KeyValue | None:
-        """Return the exact median, unless no row has a smaller value."""
+        """Return the median of a row key among the rows in a region; None if no row there has a smaller value."""
         values = self._values(dimension, region)
         if not len(values):
             return None
@@ -149,14 +129,14 @@ class KeysInMemory(LeafKeys):
         return middle if middle > pc.min(values).as_py() else None
 
     def second(self, dimension: int, region: Region) -> KeyValue | None:
-        """Return the smallest value above the minimum."""
+        """Return the second smallest value of a row key in a region; None if all rows there have the same value."""
         values = self._values(dimension, region)
         above = values.filter(pc.greater(values, pc.min(values)))
         value: KeyValue | None = pc.min(above).as_py()
         return value
 
     def counts(self, regions: Sequence[Region]) -> Mapping[str, Sequence[int]]:
-        """Count the rows in memory."""
+        """Return for each file name the exact number of its rows in each of some regions."""
         counts = {filename: [0] * len(regions) for filename in self._filenames}
         for i, region in enumerate(regions):
             for each in pc.value_counts(self._in(region)[_FILE]).to_pylist():
@@ -193,7 +173,7 @@ class PlacedGroup(NamedTuple):
         return ends[0]
 
 
-class KeysOfRowGroups(LeafKeys):
+class KeysOfRowGroups:
     """The first keys of row groups, from the footers; for all else, a sample of row groups spread over the files."""
 
     def __init__(
@@ -211,6 +191,7 @@ class KeysOfRowGroups(LeafKeys):
         self._groups = [placed for placed in placed_groups if placed.group.may_overlap(leaf.region)]
 
     def rows(self, region: Region) -> int:
+        """Return about how many rows lie in a region."""
         begins = (placed for placed in self._overlapping(region) if placed.first_key in region.ranges[0])
         return sum(placed.group.rows for placed in begins)
 
@@ -308,6 +289,9 @@ class KeysOfRowGroups(LeafKeys):
         with _opened(self._storage, self._filenames[placed.file]) as file:
             rows = file.read_row_group(placed.number, columns=_key_names(self._schema), use_threads=False)
         return kept(rows, placed.first, self._deleted[placed.file])
+
+
+LeafKeys = KeysInMemory | KeysOfRowGroups
 
 
 def _opened(storage: Storage, filename: str) -> pq.ParquetFile:

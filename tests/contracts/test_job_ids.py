@@ -254,33 +254,15 @@ def test_the_same_job_again_returns_its_snapshot_and_says_so(trips: sl.Table):
     assert [(job.state, job.snapshot_id) for job in trips.inspect.jobs()] == [("FINISHED", 2)]
 
 
-def test_the_same_job_after_a_rollback_says_that_its_rows_are_gone(trips: sl.Table):
+def test_the_same_job_after_a_rollback_says_that_it_may_be_undone(trips: sl.Table):
     trips.ingest([{"city": "rome"}], job_id="bad")
     trips.rollback(1)
     trips.ingest([{"city": "oslo"}], job_id="good")
     again = repr(trips.ingest([{"city": "rome"}], job_id="bad"))
-    assert "done before, in snapshot 2, and undone by the rollback in snapshot 3. Nothing was changed: the" in again
-    assert "the table has 1 row.\nTo do it again, use another job id" in again
+    assert "done before, in snapshot 2. Nothing was changed" in again
+    assert "The table was rolled back after that, in snapshot 3: if that undid the job, use another job id" in again
     assert "roll" not in repr(trips.ingest([{"city": "oslo"}], job_id="good"))
     assert trips.scan().count() == 1
-    trips.rollback(2)  # to the version that has the rows
-    assert "roll" not in repr(trips.ingest([{"city": "rome"}], job_id="bad")).partition("done before")[2]
-
-
-def test_a_rollback_to_after_a_job_is_not_said_to_undo_it(trips: sl.Table):
-    trips.ingest([{"city": "rome"}], job_id="kept")
-    trips.ingest([{"city": "oslo"}])
-    trips.rollback(2)
-    assert "rollback" not in repr(trips.ingest([{"city": "rome"}], job_id="kept"))
-
-
-def test_a_job_whose_files_were_merged_before_a_rollback_may_be_undone(trips: sl.Table):
-    trips.ingest([{"city": "rome"}], job_id="merged")
-    trips.ingest([{"city": "oslo"}])
-    trips.maintenance.compact("all", engine="local")
-    trips.rollback(1)
-    again = repr(trips.ingest([{"city": "rome"}], job_id="merged"))
-    assert "The table was rolled back after that, in snapshot 5: if that undid the job, use another job id" in again
 
 
 def test_a_job_whose_snapshot_expired_returns_the_current_one(trips: sl.Table):
