@@ -1,7 +1,7 @@
 """What an engine is to the rest of the package: what it can do, and the values that it takes and gives.
 
 An engine is a folder next to this file, of which DuckDB and Spark are two. What is above does not ask which of them it
-has, but what it can do (`Capabilities`).
+has.
 """
 
 from __future__ import annotations
@@ -68,25 +68,6 @@ class EngineSettings:
     session_id: str
     spark: SparkSession | None
     spark_config: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What an engine can do that another cannot.
-
-    Parameters
-    ----------
-    answers_at_once
-        Whether it runs in this process: it is asked first, and a statement that this package wrote runs on it.
-    has_tasks
-        Whether it shares work among tasks: it reads what is large, and loads and compacts.
-    takes_any_condition
-        Whether it takes a number or text for a condition, so that these are refused before it is asked.
-    """
-
-    answers_at_once: bool = False
-    has_tasks: bool = False
-    takes_any_condition: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +229,8 @@ class Engine(Protocol):
     ----------
     name, title
         Its name, which users give; and in texts.
+    takes_any_condition
+        Whether it takes a number or text for a condition, so that these are refused before it is asked.
     """
 
     @property
@@ -257,7 +240,7 @@ class Engine(Protocol):
     def title(self) -> str: ...
 
     @property
-    def capabilities(self) -> Capabilities: ...
+    def takes_any_condition(self) -> bool: ...
 
     def check(self, statement: Statement, *, dry_run: bool) -> None:
         """Raise for a user's statement that the engine would be started for only to refuse it.
@@ -318,7 +301,7 @@ class ClaimingEngine(Engine, Protocol):
 
 
 class TaskEngine(Engine, Protocol):
-    """An engine that also shares work on tables among its tasks (`Capabilities.has_tasks`)."""
+    """An engine that also shares work on tables among its tasks."""
 
     @property
     def on_cluster(self) -> bool:

@@ -107,7 +107,7 @@ class EditFinder:
             does not fit.
         """
         check_no_whole_rows(self.change, self.schema.names)
-        if self.version.of_change.asked.capabilities.takes_any_condition and self.version.searched is None:
+        if self.version.of_change.asked.takes_any_condition and self.version.searched is None:
             self._check_are_conditions()
         match self.change:
             case DeleteRows() as delete:

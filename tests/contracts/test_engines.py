@@ -1,4 +1,4 @@
-"""What every engine promises (`sleeper_nb.engines.engine.Engine`); what one cannot do, its capabilities say."""
+"""What every engine promises (`sleeper_nb.engines.engine.Engine`); one may have tasks, too."""
 
 from __future__ import annotations
 
@@ -78,13 +78,10 @@ def planned(session: sl.Session, engine: Engine, sql: str, *, with_places: bool 
 
 
 @on_each
-def test_an_engine_says_who_it_is_and_what_it_can_do(session: sl.Session, engine: Engine, name: str):
-    engines = session._components.engines
+def test_an_engine_says_who_it_is(engine: Engine, name: str):
     assert engine.name == name
     assert engine.title
     assert name in RULES  # its SQL is a value, too
-    assert (engine is engines.default) == engine.capabilities.answers_at_once
-    assert (engine is engines.with_tasks) == engine.capabilities.has_tasks
 
 
 @on_each
@@ -179,7 +176,7 @@ def test_a_value_is_no_condition_or_the_engine_refuses_it_itself(session: sl.Ses
     sql = "SELECT (k = 1) AS a, (n) AS b FROM t"
     condition, number = planned(session, engine, sql).run().kinds
     assert engine.why_no_condition(condition) == ""
-    if engine.capabilities.takes_any_condition:
+    if engine.takes_any_condition:
         assert engine.why_no_condition(number) == "long"
     else:
         with pytest.raises(sl.InvalidInput):
@@ -201,9 +198,10 @@ def test_a_statement_is_checked_and_claimed_without_starting_anything(tmp_path: 
 @pytest.fixture
 def tasks(session: sl.Session, engine: Engine) -> TaskEngine:
     """The engine, if it has tasks."""
-    if not engine.capabilities.has_tasks:
+    with_tasks = session._components.engines.with_tasks
+    if engine is not with_tasks:
         pytest.skip(f"{engine.title} has no tasks")
-    return session._components.engines.with_tasks
+    return with_tasks
 
 
 @pytest.fixture

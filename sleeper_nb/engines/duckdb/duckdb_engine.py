@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.engines.engine import Capabilities, EngineName, EngineQuery, ScanRows
+from sleeper_nb.engines.engine import EngineName, EngineQuery, ScanRows
 from sleeper_nb.sql.statement import Statement
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class DuckDBEngine:
     local_files: bool = True
     name: ClassVar[EngineName] = "duckdb"
     title: ClassVar[str] = "DuckDB"
-    capabilities: ClassVar[Capabilities] = Capabilities(answers_at_once=True, takes_any_condition=True)
+    takes_any_condition: ClassVar[bool] = True
 
     def plan(self, query: EngineQuery) -> DuckDBStatement:
         from sleeper_nb.engines.duckdb.duckdb_statement import planned

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.engines.engine import Capabilities, EngineName, EngineQuery, EngineSettings, ScanRows, TaskLoad
+from sleeper_nb.engines.engine import EngineName, EngineQuery, EngineSettings, ScanRows, TaskLoad
 from sleeper_nb.engines.spark.spark_claims import changes_spark, why_only_spark, why_spark_after
 from sleeper_nb.errors import InvalidInput, SessionClosed, SleeperError
 from sleeper_nb.sql.binding import Bound, BoundSource
@@ -44,7 +44,7 @@ class SparkEngine:
 
     name: ClassVar[EngineName] = "spark"
     title: ClassVar[str] = "Spark"
-    capabilities: ClassVar[Capabilities] = Capabilities(has_tasks=True)
+    takes_any_condition: ClassVar[bool] = False
 
     def __init__(
         self, settings: EngineSettings, database: Database, on_session: Callable[[SparkSession], object]
