@@ -183,7 +183,7 @@ def _read_all(connection: duckdb.DuckDBPyConnection, texts: Iterable[str], colum
     nodes = _trees(connection, parts)
     if nodes is None:
         nodes = [(_trees(connection, [part]) or [None])[0] for part in parts]
-    reader = _Reader(columns, {})
+    reader = _TreeReader(columns, {})
     return And(tuple(ALWAYS_TRUE if node is None else reader.predicate(node) for node in nodes))
 
 
@@ -221,7 +221,7 @@ def _is_optional(tokens: Sequence[Token], at: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _TreeReader:
     """Reads predicates from nodes of syntax trees; `ALWAYS_TRUE` for what is not understood.
 
     Parameters
@@ -316,7 +316,7 @@ def plain_predicate(node: Mapping[str, Any], schema: Schema, values: Mapping[str
     """
     kinds = {field.name: field.type.name for field in schema.fields}
     try:
-        found = _Reader({_folded(name): name for name in kinds}, values).predicate(node)
+        found = _TreeReader({_folded(name): name for name in kinds}, values).predicate(node)
     except RecursionError:
         return None
     return found if _is_plain(found, kinds) else None
