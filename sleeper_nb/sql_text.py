@@ -73,16 +73,9 @@ class SqlNames(Protocol):
 
 
 class NextWords(NamedTuple):
-    """What may come next.
+    """What may come next: all words that may stand in place of the fragment that was typed, the nearest first.
 
-    Parameters
-    ----------
-    fragment
-        The end of what was typed, which a word replaces.
-    words
-        All that may stand there, whatever they begin with; the nearest first.
-    kind
-        What they name. ``"name"`` is a table or a column; a word of SQL may stand there too.
+    Of the kind ``"name"`` they are tables or columns; a word of SQL may stand there too.
     """
 
     fragment: str = ""
@@ -91,13 +84,7 @@ class NextWords(NamedTuple):
 
 
 def is_query(text: str) -> bool:
-    """Return whether a text of DuckDB's SQL begins like a query, or its EXPLAIN, and writes nothing.
-
-    Raises
-    ------
-    InvalidInput
-        When a string, a quoted name or a comment has no end.
-    """
+    """Return whether a text of DuckDB's SQL begins like a query, or its EXPLAIN, and writes nothing."""
     first, *rest = (*Statement.of(text, dialect="duckdb").words()[:3], "")
     if first == "EXPLAIN":
         first = rest[1] if rest[0] == "ANALYZE" else rest[0]
@@ -105,18 +92,9 @@ def is_query(text: str) -> bool:
 
 
 def next_words(typed: str, text: str, names: SqlNames, *, only_system_tables: bool = False) -> NextWords:
-    """Return what may come next.
+    """Return what may come next after what was typed; columns are of the tables that the whole text names.
 
-    Parameters
-    ----------
-    typed
-        The statement up to the cursor.
-    text
-        All that is written around it: columns are those of the tables that it names.
-    names
-        The names that exist.
-    only_system_tables
-        Whether the statement reads the system tables of one table, by their names.
+    With `only_system_tables`, the statement reads the system tables of one table, by their names.
     """
     match = _LAST.search(typed[-_LONGEST:])
     word, before, join = (match["word"], match["table"] or "", match["join"]) if match else ("", "", None)
@@ -140,16 +118,9 @@ def next_words(typed: str, text: str, names: SqlNames, *, only_system_tables: bo
 
 @dataclass(frozen=True, slots=True)
 class VersionedStatement:
-    """A statement of DuckDB's SQL into which the version of a table was put.
+    """A statement of DuckDB's SQL that reads a version wherever it named the table without one.
 
-    Parameters
-    ----------
-    text
-        The statement, which reads the version wherever it named the table without one.
-    clause
-        What was put in.
-    places
-        Where, in the statement as it was written.
+    `clause` was put in at `places` of the statement as it was written.
     """
 
     text: str

@@ -34,14 +34,7 @@ from sleeper_nb.storage.integrity import checksummed
 class EditSettings:
     """How changes of rows are written, from a table's properties.
 
-    Parameters
-    ----------
-    ingest
-        How files with new rows are written.
-    most_percent
-        The most rows of a file, in percent, that a deletion vector may name.
-    least_bytes
-        Files with fewer bytes get no vector.
+    A deletion vector may name `most_percent` of a file's rows; files of less than `least_bytes` get none.
     """
 
     ingest: IngestSettings
@@ -59,14 +52,9 @@ class EditSettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EditsWriter:
-    """Writes the files of one change; `written` has the names of those that were begun, for clean-up after an error.
+    """Writes the files of one change to the version on which its edit list was found.
 
-    Parameters
-    ----------
-    store, state
-        The table's store, and the version on which the edit list was found.
-    settings
-        How files are written.
+    `written` has the names of the files that were begun, for clean-up after an error.
     """
 
     store: StateStore

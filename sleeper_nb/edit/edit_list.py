@@ -89,15 +89,7 @@ Held = Callable[[TableState], AbstractContextManager[None]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedRows:
-    """The rows of an edit list, not read yet.
-
-    Parameters
-    ----------
-    edits, state
-        The edit list, and the version on which it was found.
-    storage, held
-        The table's folder, and what protects the version's files while they are read.
-    """
+    """The rows of an edit list, not read yet, and the version on which it was found; `held` protects its files."""
 
     edits: EditList
     state: TableState

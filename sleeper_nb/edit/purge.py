@@ -244,16 +244,8 @@ def _reader_text(lease: Lease) -> str:
 class Holders:
     """What keeps some data files from being deleted.
 
-    Parameters
-    ----------
-    holding
-        The retained snapshots that use one of them.
-    snapshots
-        All retained snapshots up to the newest of these, oldest first.
-    savepoints
-        The savepoints that use one, or whose metadata has its keys.
-    readers
-        The leases on versions that use one.
+    Retained snapshots that use one of them (`holding`), and all snapshots up to the newest of these, oldest first;
+    savepoints that use one, or whose metadata has its keys; leases on versions that use one.
     """
 
     holding: tuple[int, ...]
@@ -332,16 +324,8 @@ def whole_files(state: TableState, names: Collection[str], now: TableState) -> T
 class _Found:
     """The table at one moment, and the files that must go.
 
-    Parameters
-    ----------
-    state, kept, leases
-        The current state, the versions that are kept, and what readers hold.
-    published
-        The versions that are published for other engines, or that these have written beside them.
-    files
-        The data files that kept versions use and that have rows to purge, or cannot be searched.
-    unread
-        Those that cannot be searched, and the files that no version needs.
+    `files` are those that kept versions use and that have rows to purge, or cannot be searched; `unread` are those that
+    cannot be searched, and the files that no version needs; `published` are versions that other engines can read.
     """
 
     state: TableState
@@ -389,16 +373,8 @@ class _Found:
 class PurgeOfRows:
     """A purge of rows of one table.
 
-    Parameters
-    ----------
-    deletion
-        The deletion of the rows from the current version.
-    search
-        Finds such rows in files.
-    values
-        Texts of the values in its condition.
-    properties
-        Texts of the properties that the table sets, which may quote a value.
+    `deletion` takes the rows from the current version, and `search` finds such rows in files. `values` are the texts of
+    the values in its condition, which `properties` of the table may quote.
     """
 
     deletion: RowEditor

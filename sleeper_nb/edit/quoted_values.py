@@ -27,14 +27,7 @@ def quoting(
 ) -> tuple[str, ...]:
     """Return what names or describes the texts that have one of some values, and the split points that are one.
 
-    Parameters
-    ----------
-    values
-        Texts of the values.
-    store, kept, state
-        The table, its versions that stay, and its current state.
-    properties
-        The texts of the properties that the table sets.
+    They are looked for in the versions that stay (`kept`), the current state, and the properties that the table sets.
     """
     words = [re.escape(each) for each in values if len(each) >= _SHORTEST_QUOTE]
     if not words:

@@ -22,14 +22,14 @@ SOURCE: Final = "sleeper:source"
 
 
 @dataclass(frozen=True, slots=True)
-class SourceColumn:
-    """A column of the source of a merge."""
+class QualifiedColumn:
+    """A column of the table or of the source of a merge."""
 
     relation: str
     name: str
 
 
-Expression = Slice | SourceColumn | Given
+Expression = Slice | QualifiedColumn | Given
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +73,9 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class DeleteRows:
-    """``DELETE FROM t WHERE …``.
+    """``DELETE FROM t WHERE …``, with the ``WITH`` before it for its subqueries; without a condition, all rows.
 
-    Parameters
-    ----------
-    target
-        The table.
-    condition
-        Which rows; None for all.
-    named_queries
-        The ``WITH`` before the statement, for its subqueries.
-    written
-        The statement that says it; None for a change that was built by Python, as of the other changes.
+    `written` is the statement that says it; None for a change that was built by Python, as of the other changes.
     """
 
     target: Target
@@ -113,14 +104,9 @@ class NewRows:
 
 @dataclass(frozen=True, slots=True)
 class MergeSource:
-    """What a table is compared with.
+    """What a table is compared with: rows, or as written, a table, variable, file or query, with its version and alias.
 
-    Parameters
-    ----------
-    relation
-        Rows; or as written: a table or variable with its version and alias, a file, or a query in brackets.
-    name
-        By what its columns are qualified; None for a file or query without an alias.
+    By `name` its columns are qualified; None for a file or query without an alias.
     """
 
     relation: Slice | NewRows
@@ -183,20 +169,10 @@ class WhenClause:
 
 @dataclass(frozen=True, slots=True)
 class MergeRows:
-    """``MERGE INTO t USING s ON … WHEN …``.
+    """``MERGE INTO t USING s ON … WHEN …``: what happens to rows that match by the condition, and to the others.
 
-    Parameters
-    ----------
-    target, source
-        The table, and what it is compared with.
-    condition
-        Which rows match; None with `using`.
-    using
-        ``USING (a, b)``: columns of both sides that are equal in rows that match.
-    clauses
-        What happens, in the order of the statement; at least one when it runs.
-    named_queries, written
-        As of `DeleteRows`.
+    Without a condition, rows match that are equal in the columns `using`. The clauses are in the order of the
+    statement; at least one when it runs.
     """
 
     target: Target

@@ -102,16 +102,16 @@ class ChangeReport(TableReport):
     snapshot: Snapshot | None
     since: int
     counts: EditCounts
-    source_rows: int | None
-    matched: int | None
-    files: int
-    bytes: int
-    leaves: int
-    files_written: int | None
-    bytes_written: int | None
-    vectors: int | None
-    seconds: float
-    dry_run: bool
+    source_rows: int | None = None
+    matched: int | None = None
+    files: int = 0
+    bytes: int = 0
+    leaves: int = 0
+    files_written: int | None = None
+    bytes_written: int | None = None
+    vectors: int | None = None
+    seconds: float = 0.0
+    dry_run: bool = False
     note: str = ""
     is_about_all_rows: bool = False
     found: str = ""
@@ -225,20 +225,8 @@ class ChangeReport(TableReport):
 class RowEditor:
     """A change of rows of one table.
 
-    Parameters
-    ----------
-    operation, table
-        As in `ChangeReport`.
-    store, settings
-        The table's store, and how files are written.
-    find
-        Finds the rows on a version.
-    held
-        Protects a version's files while they are read.
-    progress
-        Receives what is done.
-    remarks
-        What users should know of the source: by which columns its rows match, what was left out.
+    `held` protects a version's files while they are read; `remarks` are what users should know of the source: by which
+    columns its rows match, what was left out.
     """
 
     operation: str
@@ -363,11 +351,7 @@ class RowEditor:
         active, names = state.files.active, pa.array(list(edits.touched), pa.string())
         found = active.filter(pc.is_in(active["filename"], value_set=names))
         touched = dict(zip(found["filename"].to_pylist(), found["bytes"].to_pylist(), strict=True))
-        files = {} if change is None else _written(change)
-        leaves: set[str] = set()
-        if change is not None:
-            leaves = {each.partition_id for each in change.replaced} | {each.partition_id for each in change.references}
-        return ChangeReport(
+        report = ChangeReport(
             operation=self.operation,
             table=self.table,
             snapshot=snapshot,
@@ -377,14 +361,16 @@ class RowEditor:
             matched=edits.matched,
             files=len(touched),
             bytes=sum(touched.values()),
-            leaves=len(leaves),
-            files_written=None if change is None else len(files),
-            bytes_written=None if change is None else sum(files.values()),
-            vectors=None if change is None else sum(each.deletions is not None for each in change.references),
-            seconds=0.0,
-            dry_run=False,
             is_about_all_rows=edits.is_about_all_rows,
             found=self._found(edits),
+        )
+        if change is None:
+            return report
+        files = _written(change)
+        leaves = {each.partition_id for each in change.replaced} | {each.partition_id for each in change.references}
+        vectors = sum(each.deletions is not None for each in change.references)
+        return replace(
+            report, leaves=len(leaves), files_written=len(files), bytes_written=sum(files.values()), vectors=vectors
         )
 
     def _unconfirmed(self, plan: ChangeReport) -> ConfirmationNeeded:
@@ -422,18 +408,9 @@ def _written(change: EditRows) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ValidatedEdit:
-    """A change, and what must hold in each version that it may follow.
+    """A change that was computed on a version, and what must hold in each version that it may follow.
 
-    Parameters
-    ----------
-    change
-        The change.
-    since
-        The version on which it was computed.
-    watched
-        Where it depends on which rows there are.
-    unique
-        Checks the row keys of new rows, where the table has unique keys.
+    It depends on which rows there are in the regions `watched`.
     """
 
     change: EditRows

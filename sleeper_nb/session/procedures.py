@@ -21,23 +21,11 @@ Confirmation = Literal["", "dry_run", "force", "not dry_run"]
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """A procedure: a method with the arguments that a statement may give.
+    """A procedure: a method with the arguments that a statement may give, ``table`` first when it is one of `Table`.
 
-    Parameters
-    ----------
-    name
-        As it is written after ``sys.``.
-    method
-        The method's name, after ``inspect.``, ``maintenance.`` or ``admin.`` if it is one of those.
-    arguments
-        Names of its arguments, in order; ``table`` first when it is a method of `Table`.
-    summary
-        One line for `listing`.
-    confirmation
-        How the method is told to change nothing: not at all; by ``dry_run``; by that, and a deletion by ``force``; or
-        by a ``dry_run`` that is the default until a deletion is confirmed.
-    of_session
-        Whether it is a method of `Session`; otherwise of `Table`.
+    `method` is its name, after ``inspect.``, ``maintenance.`` or ``admin.`` if it is one of those. `confirmation` says
+    how it is told to change nothing: not at all; by ``dry_run``; by that, and a deletion by ``force``; or by a
+    ``dry_run`` that is the default until a deletion is confirmed.
     """
 
     name: str
@@ -60,15 +48,7 @@ class Procedure:
         ]
 
     def bound(self, values: Sequence[Any], named: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-        """Return the values of arguments by name; `InvalidInput` or `NotFound` when they do not fit.
-
-        Parameters
-        ----------
-        values
-            Those without a name, in the order of the arguments.
-        named
-            Names and values, as written: a name that occurs twice is refused.
-        """
+        """Return the values of arguments by name, first those without a name; raise when they do not fit."""
         if len(values) > len(self.arguments):
             problem = f"procedure {self.name!r} takes {len(self.arguments)} arguments, not {len(values)}"
             raise InvalidInput(problem, hint=f"write {self.signature}")
@@ -79,21 +59,16 @@ class Procedure:
             if name in bound:
                 raise InvalidInput(f"argument {name!r} is given twice", hint=f"write {self.signature}")
             bound[name] = value
-        for name, value in bound.items():
-            _check_truth(name, value)
+            if name in self._options and not isinstance(value, bool):  # the text 'no' would count as true
+                problem = f"argument {name!r} is TRUE or FALSE, not {value!r}"
+                raise InvalidInput(problem, hint=f"write {name} => TRUE or {name} => FALSE, without quotes")
         needs_table = self.arguments[:1] == ("table",) and not self.of_session
         if needs_table and not isinstance(bound.get("table"), str):
             raise InvalidInput(f"procedure {self.name!r} needs the name of a table", hint=f"write {self.signature}")
         return bound
 
     def run(self, session: Any, bound: Mapping[str, Any], *, force: bool, dry_run: bool) -> Report:
-        """Run it with arguments by name, and return its answer.
-
-        Raises
-        ------
-        ConfirmationNeeded
-            When it deletes something that a `force` must confirm. Nothing is changed then.
-        """
+        """Run it, and return its answer; `ConfirmationNeeded` when a `force` must confirm a deletion."""
         arguments = dict(bound)
         force, dry_run = arguments.pop("force", force), arguments.pop("dry_run", False) or dry_run
         owner = session if self.of_session else session.table(arguments.pop("table"))
@@ -108,16 +83,6 @@ class Procedure:
         converted = {name: _converted(name, value) for name, value in arguments.items()}
         answer = attrgetter(self.method)(owner)(**converted)
         return answer if isinstance(answer, Report) else Answer(Grid((), (), footer=f"{self.name}: done"))
-
-
-_TRUTHS: Final = frozenset({"force", "dry_run", "with_bytes", "deep", "delete_partitions"})
-
-
-def _check_truth(name: str, value: Any) -> None:
-    """Raise unless an argument that is true or false is just that: the text 'no' would count as true."""
-    if name in _TRUTHS and not isinstance(value, bool):
-        problem = f"argument {name!r} is TRUE or FALSE, not {value!r}"
-        raise InvalidInput(problem, hint=f"write {name} => TRUE or {name} => FALSE, without quotes")
 
 
 _DURATIONS: Final = frozenset({"older_than", "delay", "time_retained"})

@@ -5,8 +5,7 @@ A statement does what a method of `Session` or `Table` does, with the same check
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -27,8 +26,6 @@ from sleeper_nb.load.sources import InMemory
 from sleeper_nb.maintain.system_tables import MARK
 from sleeper_nb.model.evolution import (
     AddCheck,
-    AddColumn,
-    AddMember,
     DropCheck,
     DropColumn,
     RenameColumn,
@@ -38,10 +35,11 @@ from sleeper_nb.model.evolution import (
     SetNotNull,
     SetUniqueKeys,
     WidenColumn,
+    additions,
     in_order,
 )
 from sleeper_nb.model.load_hints import for_change
-from sleeper_nb.model.schema import Check, Field, FieldType, Schema, free_check_name
+from sleeper_nb.model.schema import Check, Field, FieldType, Schema, free_check_name, parse_type
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.sql_values import Name, QueryPart
 from sleeper_nb.model.table_names import check_table_name
@@ -81,9 +79,6 @@ if TYPE_CHECKING:
     from sleeper_nb.engines.components import OpenTable
     from sleeper_nb.session.session import Session
 
-logger = logging.getLogger(__name__)
-
-
 JUDGED_ROWS: Final = 100_000
 """Rows of a query that are looked at to propose row keys."""
 
@@ -121,21 +116,7 @@ class InsertedRows(TableReport):
 
 @dataclass(frozen=True, slots=True)
 class SqlWriter:
-    """Runs one statement that changes the warehouse.
-
-    Parameters
-    ----------
-    text
-        The same, in each dialect.
-    queries
-        Run the queries in it.
-    message, job_id
-        Of the new version of a statement that changes rows.
-    force
-        Whether a deletion is confirmed.
-    dry_run
-        Whether nothing may change.
-    """
+    """Runs one statement that changes the warehouse; `text` is the same in each dialect."""
 
     session: Session
     statement: WritingStatement
@@ -249,20 +230,16 @@ class SqlWriter:
 
     def _create_as(self, create: CreateTable, query: QueryPart, options: dict[str, Any]) -> Report:
         result = self.query(query)
-        names = _new_table_names(create, result.names, self._text)
-        if create.columns and all(column.type for column in create.columns):
-            options["schema"] = self._schema(create)
-        choice = None
-        if "schema" not in options and create.like is None:
+        names, choice = _new_table_names(create, result.names, self._text), None
+        if create.like is None:
             if not create.row_keys and not self.dry_run:
                 raise self._without_keys(create, result, names)
             choice = self._choice(create, names)
         with _hints_of_statement(), result.rows_to_load(names) as rows:
-            if choice is not None and choice.row_keys and create.has_rules:
-                rules, defaults = self._rules(create), self._defaults(create)
-                options["schema"] = _schema_of_query(create, rows, choice, defaults, rules, self._text)
-            elif choice is not None:
-                options |= {"row_keys": choice.row_keys, "sort_keys": choice.sort_keys, "types": choice.types}
+            if choice is not None and choice.row_keys:
+                options["schema"] = self._schema_of_query(create, rows, choice)
+            elif choice is not None:  # a dry run, which proposes keys
+                options |= {"sort_keys": choice.sort_keys, "types": choice.types}
             options |= {"data": rows, "leaves": create.leaves}
             if self.dry_run:
                 plan = self.session.admin.plan_table(create.name.text, **options)
@@ -278,9 +255,6 @@ class SqlWriter:
         types = {each.name.text: each.nullable_type for each in create.columns if each.type}
         return SchemaChoice(tuple(keys), tuple(sort), types)
 
-    def _defaults(self, create: CreateTable) -> dict[str, Any]:
-        return {each.name.text: self._value(each.default) for each in create.columns if each.default is not None}
-
     def _without_keys(self, create: CreateTable, result: QueryResult, names: Sequence[str]) -> InvalidInput:
         rows = result.head(JUDGED_ROWS).rename_columns(list(names))
         plan = self.session.admin.plan_table(create.name.text, data=rows, or_replace=create.or_replace)
@@ -292,12 +266,47 @@ class SqlWriter:
         return self._error(f"table {create.name.text!r} has no ROW KEYS", hint, create.name)
 
     def _schema(self, create: CreateTable) -> Schema:
-        untyped = next((column for column in create.columns if not column.type), None)
-        if untyped is not None:
-            hint = f"write its type: {untyped.name} STRING; only AS and a query give types to columns"
-            raise self._error(f"column {untyped.name.text!r} has no type", hint, untyped.name)
-        types = {column.name.text: self._definition(column) for column in create.columns}
-        return _new_schema(create, types, self._rules(create), self._text)
+        """Return the schema of a table without a query; a value may be NULL unless the statement says NOT NULL."""
+        columns = {column.name.text: column for column in create.columns}
+        names, where = tuple(columns), " in the statement"
+        row_keys = [found(key, names, where, self._text) for key in create.row_keys]
+        sort_keys = [found(key, names, where, self._text) for key in create.sort_keys]
+        for column in create.columns:
+            if not column.type:
+                hint = f"write its type: {column.name} STRING; only AS and a query give types to columns"
+                raise self._error(f"column {column.name.text!r} has no type", hint, column.name)
+            if columns[column.name.text] is not column:
+                raise self._error(f"column {column.name.text!r} occurs twice", "rename one", column.name)
+        if not row_keys:
+            hint = f"write them after the columns: ROW KEYS (…), some of {', '.join(names)}"
+            raise self._error(f"table {create.name.text!r} has no ROW KEYS", hint, create.name)
+        keys = {*row_keys, *sort_keys}
+        given = {name: self._definition(column, is_key=name in keys) for name, column in columns.items()}
+        with self._placed(create.columns[0].name):
+            return Schema(
+                {name: given[name] for name in row_keys},
+                {name: given[name] for name in sort_keys},
+                {name: each for name, each in given.items() if name not in keys},
+                **self._rules(create),
+            )
+
+    def _schema_of_query(self, create: CreateTable, rows: RowsToLoad | DataFrame, choice: SchemaChoice) -> Schema:
+        """Return the schema of a table with the columns of a query, and with the rules that its statement has."""
+        schema = choice.schema(_columns_to_load(rows))
+        written = {column.name.text: column for column in create.columns}
+
+        def ruled(field: Field) -> Field:
+            column = written.get(field.name)
+            if column is None:
+                return field
+            nullable = field.nullable and not column.not_null
+            return replace(
+                field, nullable=nullable, default=self._value(column.default), comment=column.comment or None
+            )
+
+        with self._placed(create.columns[0].name if create.columns else create.name):
+            rules = self._rules(create)
+            return Schema(map(ruled, schema.row_keys), map(ruled, schema.sort_keys), map(ruled, schema.values), **rules)
 
     @staticmethod
     def _rules(create: CreateTable) -> dict[str, Any]:
@@ -333,27 +342,47 @@ class SqlWriter:
         """Yield what clauses do to a schema, with the names that it has, in any case, and the values of parameters."""
         known, checks = {name.casefold() for name in schema.names}, {each.name for each in schema.checks}
         for clause in clauses:
-            default = self._value(clause.default)
-            match clause.alteration:
-                case AddColumn(added) as add:
-                    if not (clause.is_optional and added.name.casefold() in known):
-                        yield replace(add, field=replace(added, default=default))
-                case AddCheck(check):
-                    named = check if clause.names else replace(check, name=free_check_name(checks))
-                    checks.add(named.name)
-                    yield AddCheck(named)
-                case DropCheck(name) if clause.is_optional and name not in checks:
+            first, value = clause.names[0].text if clause.names else "", clause.value
+            match clause.action:
+                case "add column":
+                    if not (clause.is_optional and first.casefold() in known):
+                        yield from additions({first: self._definition(value)})
+                case "add check":
+                    check = Check(first or free_check_name(checks), value)
+                    checks.add(check.name)
+                    yield AddCheck(check)
+                case "drop check":
+                    if not clause.is_optional or first in checks:
+                        yield DropCheck(first)
+                case "set unique keys":
+                    yield SetUniqueKeys(unique=value)
+                case "drop column" if clause.is_optional and first.casefold() not in known:
                     continue
-                case DropColumn(name) if clause.is_optional and name.casefold() not in known:
-                    continue
-                case AddMember() | DropCheck() | SetUniqueKeys() as change:
-                    yield change
-                case change:
-                    name = found(clause.names[0], schema.names, where, self._text)
-                    yield _of_column(change, name, default)
+                case _:
+                    yield self._of_column(clause, found(clause.names[0], schema.names, where, self._text))
 
-    def _definition(self, column: ColumnDefinition) -> Any:
-        return _definition(column, self._value(column.default))
+    def _of_column(self, clause: AlterClause, name: str) -> SchemaAlteration:
+        """Return a change of a column by the name that the column has."""
+        match clause.action:
+            case "rename column":
+                return RenameColumn(name, clause.names[1].text)
+            case "drop column":
+                return DropColumn(name)
+            case "change type":
+                return WidenColumn(name, parse_type(clause.value))
+            case "set default":
+                return SetDefault(name, self._value(clause.value))
+            case "set not null":
+                return SetNotNull(name, not_null=clause.value)
+            case _:
+                return SetComment(name, clause.value or None)
+
+    def _definition(self, column: ColumnDefinition, *, is_key: bool = False) -> Any:
+        """Return a column as a schema says it: its type, ``double?`` when it may be NULL; a default and a comment."""
+        text, default = column.type if is_key else column.nullable_type, self._value(column.default)
+        extra = {"default": default, "comment": column.comment or None}
+        given = {name: value for name, value in extra.items() if value is not None}
+        return {"type": text, **given} if given else text
 
     def _comment(self, comment: CommentOn) -> Report:
         table = self._table(comment.table)
@@ -456,19 +485,6 @@ def _line(text: str) -> Answer:
     return Answer(Grid((), (), footer=text))
 
 
-def _of_column(
-    change: RenameColumn | DropColumn | WidenColumn | SetDefault | SetNotNull | SetComment, name: str, default: Any
-) -> SchemaAlteration:
-    """Return a change of a column by the name that the column has, and with its default."""
-    match change:
-        case WidenColumn():
-            return replace(change, path=name)
-        case SetDefault():
-            return SetDefault(name, default)
-        case _:
-            return replace(change, name=name)
-
-
 def _check_checks_once(alterations: Sequence[SchemaAlteration]) -> None:
     """Raise when two clauses are about one check."""
     seen: set[str] = set()
@@ -509,92 +525,7 @@ def _check_named(create: CreateTable, given: Sequence[str], statement: Statement
             raise placed(InvalidInput(problem, hint=hint), statement, at) from error
 
 
-def _new_schema(
-    create: CreateTable, definitions: Mapping[str, Any], rules: Mapping[str, Any], statement: Statement
-) -> Schema:
-    """Return the schema that a statement defines; a value may be NULL unless it says NOT NULL.
-
-    Parameters
-    ----------
-    definitions
-        What `_definition` returns of each column, by name.
-    rules
-        The comment and the checks of the table, as `Schema` takes them.
-    """
-    columns = {column.name.text: column for column in create.columns}
-    names, where = tuple(columns), " in the statement"
-    row_keys = [found(key, names, where, statement) for key in create.row_keys]
-    sort_keys = [found(key, names, where, statement) for key in create.sort_keys]
-    if len(columns) < len(create.columns):
-        twice = next(each.name for each in create.columns if columns[each.name.text] is not each)
-        raise placed(InvalidInput(f"column {twice.text!r} occurs twice", hint="rename one"), statement, twice.at)
-    if not row_keys:
-        hint = f"write them after the columns: ROW KEYS (…), some of {', '.join(names)}"
-        raise placed(InvalidInput(f"table {create.name.text!r} has no ROW KEYS", hint=hint), statement, create.name.at)
-    keys = {*row_keys, *sort_keys}
-    try:
-        return Schema(
-            {name: _of_key(definitions[name]) for name in row_keys},
-            {name: _of_key(definitions[name]) for name in sort_keys},
-            {name: definitions[name] for name in columns if name not in keys},
-            **rules,
-        )
-    except InvalidInput as error:
-        raise placed(error, statement, create.columns[0].name.at) from error
-
-
-def _definition(column: ColumnDefinition, default: Any) -> Any:
-    """Return a column as a schema says it: its type, ``double?`` when it may be NULL; with a default and a comment."""
-    text = column.nullable_type
-    extra = {"default": default, "comment": column.comment or None}
-    given = {name: value for name, value in extra.items() if value is not None}
-    return {"type": text, **given} if given else text
-
-
-def _schema_of_query(
-    create: CreateTable,
-    rows: RowsToLoad | DataFrame,
-    choice: SchemaChoice,
-    defaults: Mapping[str, Any],
-    rules: Mapping[str, Any],
-    statement: Statement,
-) -> Schema:
-    """Return the schema of a table with the columns of a query, and with the rules that its statement has.
-
-    Parameters
-    ----------
-    rows
-        The rows of the query, under the names of the table's columns.
-    choice
-        The keys, and the types of some columns, that the statement gives.
-    defaults
-        The default of each column that has one, by name.
-    rules
-        As of `_new_schema`.
-    """
-    schema = choice.schema(_columns_to_load(rows))
-    written = {column.name.text: column for column in create.columns}
-
-    def ruled(field: Field) -> Field:
-        column = written.get(field.name)
-        if column is None:
-            return field
-        nullable = field.nullable and not column.not_null
-        return replace(field, nullable=nullable, default=defaults.get(field.name), comment=column.comment or None)
-
-    try:
-        return Schema(map(ruled, schema.row_keys), map(ruled, schema.sort_keys), map(ruled, schema.values), **rules)
-    except InvalidInput as error:
-        raise placed(error, statement, create.columns[0].name.at if create.columns else create.name.at) from error
-
-
 def _columns_to_load(rows: RowsToLoad | DataFrame) -> tuple[DataColumn, ...]:
     if isinstance(rows, RowsToLoad):
         return columns_of_arrow(rows.schema)
     return columns_of_arrow(schema_of_frame((InMemory(rows),)))
-
-
-def _of_key(defined: Any) -> Any:
-    if isinstance(defined, dict):
-        return {**defined, "type": defined["type"].removesuffix("?")}
-    return defined.removesuffix("?")

@@ -56,16 +56,8 @@ _INFORMATION: Final = "information_schema"
 class BoundSource:
     """A table, or a system table, at a version, ready to be read.
 
-    Parameters
-    ----------
-    rows, storage
-        Its rows, and where they are.
-    reader
-        What protects the files of a table while it is read, however much that is.
-    keys
-        Which row keys are read, or why all are, for users.
-    with_places
-        Whether the columns `deletions.PLACES` follow those of the table; only where nothing processes its rows.
+    `reader` protects the files of a table while it is read, however much that is. `keys` says for users which row keys
+    are read, or why all are. With places, the columns `deletions.PLACES` follow those of the table.
     """
 
     table: str
@@ -132,19 +124,10 @@ Lookup = Callable[[str, VersionReference | None], BoundSource | None]
 
 @dataclass(frozen=True)
 class Bound:
-    """A statement that an engine can run once it knows what the generated names stand for.
+    """A statement that an engine can run once it knows what the generated names in it stand for.
 
-    Parameters
-    ----------
-    statement
-        The statement with those names.
-    named
-        What each stands for: a table at a version, a variable with rows, a table of another format, or the statement
-        of a view.
-    unknown
-        Tables that are read or described and are not ours; the engine may know them.
-    written
-        The statement as it was before; None for one that this package wrote.
+    `named` says what each stands for; `unknown` are tables that are read or described and are not ours, but may be the
+    engine's; `written` is the statement as it was before, None for one that this package wrote.
     """
 
     statement: Statement
@@ -255,20 +238,9 @@ def _pruned(what: BoundRows | Bound, name: str, pushed: PushedPredicates) -> Bou
 class Binder:
     """Binds statements.
 
-    Parameters
-    ----------
-    dialect
-        Of the engine that will run them.
-    tables
-        Returns the names of all tables, for the hint about a misspelt one.
-    evaluate
-        Returns the value of a query of one row and column, as the engine computes it.
-    views
-        The queries of the session's views, by name in lower case; each is read by the engine of its dialect.
-    variables
-        The user's variables; a table or view of the same name is read instead.
-    access
-        Which tables of other formats it may read.
+    `tables` returns the names of all tables, for the hint about a misspelt one; `evaluate` the value of a query of one
+    row and column, as the engine computes it. `views` are the queries of the session's views, by name in lower case;
+    each is read by the engine of its dialect. A table or view is read before a variable of the same name.
     """
 
     dialect: Dialect
@@ -282,21 +254,11 @@ class Binder:
     def bind(
         self, statement: Statement, references: tuple[TableReference, ...] | None = None, prefix: str = GENERATED_PREFIX
     ) -> Bound:
-        """Bind the tables that a statement names at their versions.
+        """Bind the tables that a statement names at their versions; search them if no `references` are given.
 
-        Parameters
-        ----------
-        references
-            The tables that it names; by default they are searched here.
-        prefix
-            How the generated names begin; longer where the statement has it.
-
-        Raises
-        ------
-        NotFound
-            When a table or version is unknown, naming the nearest.
-        InvalidInput
-            When a table would be written to, or a clause names no version.
+        The generated names begin with `prefix`, which gets longer where the statement has it. `NotFound` when a table
+        or version is unknown, naming the nearest; `InvalidInput` when a table would be written to, or a clause names no
+        version.
         """
         if references is None:
             references = table_references(statement)
@@ -437,24 +399,10 @@ _SHOWN_BY_DUCKDB: Final = frozenset({"schemas", "variables"})
 
 
 def with_names(statement: Statement, names: Mapping[TableReference, str]) -> Statement:
-    """Return a statement with generated names in place of tables; every other character stays as it is.
+    """Return a statement with generated names in place of some of its tables; every other character stays as it is.
 
-    Parameters
-    ----------
-    statement
-        The statement from which `table_references` read the keys of `names`.
-    names
-        The name, not quoted, that replaces each reference; other references stay as written.
-
-    Returns
-    -------
-    The statement. A relation without an alias gets its own name as alias, so that ``flights.carrier`` still resolves.
-
-    Raises
-    ------
-    InvalidInput
-        A replaced table carries ``WITH (…)`` options, which a view would silently ignore, or a reference is not of this
-        statement.
+    A relation without an alias gets its own name as alias, so that ``flights.carrier`` still resolves. Raises for
+    ``WITH (…)`` options, which a view would silently ignore.
     """
     edits: list[Replacement] = []
     for reference, name in names.items():
@@ -494,15 +442,10 @@ def _quoted_uses(statement: Statement, replaced: Mapping[TableReference, str]) -
 
 
 def lookup_in(find: Callable[[str, VersionReference | None], ReadableVersion | None]) -> Lookup:
-    """Return the lookup of tables and their system tables for one statement.
+    """Return the lookup of tables and their system tables for one statement; `find` returns None for no such table.
 
     Each version of a table is looked up once: wherever a statement names it in the same way, it reads the same, even if
     another writer commits during the lookups.
-
-    Parameters
-    ----------
-    find
-        Returns a table at a version by its name; None when there is no such table.
     """
     versions: dict[tuple[str, VersionReference | None], ReadableVersion] = {}
 

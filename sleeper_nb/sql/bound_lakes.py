@@ -33,15 +33,7 @@ class LakeColumn:
 
 @dataclass(frozen=True, slots=True)
 class LakeAccess:
-    """Which tables of other formats a statement may read.
-
-    Parameters
-    ----------
-    home
-        By whose connection a bucket is opened.
-    local_files
-        Whether it may read those of this machine.
-    """
+    """Which tables of other formats a statement may read; those in a bucket by the connection of `home`."""
 
     home: Storage | None = None
     local_files: bool = True
@@ -61,12 +53,9 @@ ANY_LAKE: Final = LakeAccess()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundLake:
-    """A table of another format at a version, as SQL reads it: in the types that a load would give it.
+    """A table of another format at a version, in the types that a load would give it.
 
-    Parameters
-    ----------
-    predicate
-        What the rows of an answer meet at least.
+    An answer has only rows that meet the predicate.
     """
 
     table: LakeTable
@@ -128,17 +117,9 @@ class BoundLake:
 def lake_of(
     statement: Statement, reference: TableReference, value_of: Callable[[Statement], Any], access: LakeAccess
 ) -> BoundLake:
-    """Return the table that a call in place of a table names.
+    """Return the table that a call in place of a table names; `value_of` computes an argument that is no literal.
 
-    Parameters
-    ----------
-    value_of
-        Computes an argument that is no literal.
-
-    Raises
-    ------
-    NotFound, InvalidInput, NotInstalled
-        As of `lake_tables.open_version`; or when the arguments are no path and version, or SQL may not read there.
+    Errors are those of `lake_tables.open_version`; or the arguments are no path and version, or SQL may not read there.
     """
     from sleeper_nb.load.lake_tables import open_version
 

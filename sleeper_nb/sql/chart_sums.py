@@ -109,14 +109,14 @@ class ChartGroups:
         """The columns that `ranked` gives each row, a comma after each: none for what rows are not cut into."""
         return "".join(f"{_GROUP.format(name)}, " for name, most in (("c", self.series), ("f", self.facets)) if most)
 
-    def ranked(self, rows: str, values: str = "x, y") -> tuple[str, ...]:
-        """Return the tables after which ``grouped`` has ``rows`` with those keys; groups with most rows stay."""
+    def ranked(self, values: str = "x, y") -> tuple[str, ...]:
+        """Return the tables after which ``grouped`` has ``p`` with those keys; groups with most rows stay."""
         tables, joins, columns = [], [], []
         for name, most in (("c", self.series), ("f", self.facets)):
             if not most:
                 continue
             counts, ranks = f"counts_{name}", f"ranks_{name}"
-            tables.append(f"{counts} AS (SELECT {name}, count(*) AS n FROM {rows} GROUP BY {name})")
+            tables.append(f"{counts} AS (SELECT {name}, count(*) AS n FROM p GROUP BY {name})")
             ordered = f"row_number() OVER (ORDER BY n DESC, {name}) AS place, count(*) OVER () AS many"
             tables.append(f"{ranks} AS (SELECT {name}, {ordered} FROM {counts})")
             joins.append(f"JOIN {ranks} ON r.{name} IS NOT DISTINCT FROM {ranks}.{name}")
@@ -125,7 +125,7 @@ class ChartGroups:
                 f"CASE WHEN {stays} THEN 1 ELSE 0 END AS kept_{name}, CASE WHEN {stays} THEN r.{name} END AS {name}, "
                 f"{ranks}.many AS many_{name}"
             )
-        selected = f"SELECT {', '.join((values, *columns))} FROM {rows} AS r {' '.join(joins)}"
+        selected = f"SELECT {', '.join((values, *columns))} FROM p AS r {' '.join(joins)}"
         return (*tables, f"grouped AS ({selected})")
 
     @property
@@ -146,7 +146,7 @@ def bands(x: ChartAxis, y: ChartAxis, groups: ChartGroups) -> ChartQuery:
     values = "min(y) AS least, avg(y) AS mean, max(y) AS greatest, count(*) AS n"
     placed = f"placed AS (SELECT {groups.keys}step_x, {x.place()} AS place, y FROM grouped CROSS JOIN steps)"
     select = f"SELECT {groups.columns}, step_x, place, {values} FROM placed GROUP BY {groups.keys}step_x, place"
-    return ChartQuery((*tables, *groups.ranked("p"), placed), select)
+    return ChartQuery((*tables, *groups.ranked(), placed), select)
 
 
 def bins(x: ChartAxis, y: ChartAxis, groups: ChartGroups, shade: str = "") -> ChartQuery:
@@ -165,7 +165,7 @@ def bins(x: ChartAxis, y: ChartAxis, groups: ChartGroups, shade: str = "") -> Ch
     values = f"count(*) AS n{f', {shade} AS shade' if shade else ''}"
     by = f"{groups.keys}step_x, step_y, place, place_y"
     select = f"SELECT {groups.columns}, step_x, step_y, place, place_y, {values} FROM placed GROUP BY {by}"
-    return ChartQuery((rows, ends, steps, *groups.ranked("p", f"x, y{own}"), placed), select)
+    return ChartQuery((rows, ends, steps, *groups.ranked(f"x, y{own}"), placed), select)
 
 
 def bars(most: int, groups: ChartGroups, *, is_log: bool = False) -> ChartQuery:
@@ -182,7 +182,7 @@ def bars(most: int, groups: ChartGroups, *, is_log: bool = False) -> ChartQuery:
     is_whole = not groups.series and not groups.facets  # then each part is a sum
     tables = (
         f"p AS (SELECT x, {up} AS y{groups.names} FROM v)",
-        *groups.ranked("p"),
+        *groups.ranked(),
         f"parts AS (SELECT {groups.keys}x, {summed} FROM grouped GROUP BY {groups.keys}x)",
         f"sums AS (SELECT x, {'total FROM parts' if is_whole else 'sum(total) AS total FROM parts GROUP BY x'})",
         "numbers AS (SELECT count(*) AS many FROM sums)",
@@ -206,7 +206,7 @@ def counts(ranges: int, groups: ChartGroups | None = None, *, is_log: bool = Fal
     tables = (
         f"p AS (SELECT {value} AS v{groups.names} FROM v)",
         f"ends AS (SELECT {_LOW} AS low, {_HIGH} AS high FROM p)",
-        *groups.ranked("p", "v"),
+        *groups.ranked("v"),
         f"placed AS (SELECT {groups.keys}low, high, {_range_of(ranges)} AS place FROM grouped CROSS JOIN ends)",
     )
     by = f"{groups.keys}low, high, place"

@@ -75,11 +75,7 @@ class DialectRules:
     moment_type
         The type of a point in time.
     struct_begin, struct_field
-        How a call that makes a struct begins, and the name of a field in it: ``{name}`` and ``{quoted}``.
-    struct_literal
-        How a struct is written for users: what stands around its fields, and each field.
-    map_of_pairs
-        Whether ``map()`` takes keys and values in turn; else a list of each.
+        How a call that makes a struct begins, and the name of a field in it.
     types, moments
         The name of each type of numbers and texts; how days and microseconds since 1970 become a date and a timestamp.
     """
@@ -104,14 +100,8 @@ class DialectRules:
     moment_type: str
     struct_begin: str
     struct_field: str
-    struct_literal: tuple[str, str, str]
-    map_of_pairs: bool
     types: Mapping[str, str]
     moments: Mapping[str, str]
-
-    def struct(self, values: Mapping[str, str]) -> str:
-        begin, field, end = self.struct_literal
-        return f"{begin}{', '.join(field.format(name=name, value=value) for name, value in values.items())}{end}"
 
 
 RULES: Final[Mapping[Dialect, DialectRules]] = {
@@ -135,9 +125,7 @@ RULES: Final[Mapping[Dialect, DialectRules]] = {
         error_has_caret=True,
         moment_type="TIMESTAMPTZ",
         struct_begin="struct_pack(",
-        struct_field="{quoted} :=",
-        struct_literal=("{", "{name!r}: {value}", "}"),
-        map_of_pairs=False,
+        struct_field="`{}` :=",
         types={
             "int": "INTEGER", "long": "BIGINT", "string": "VARCHAR", "bytearray": "BLOB", "tinyint": "TINYINT",
             "smallint": "SMALLINT",
@@ -167,9 +155,7 @@ RULES: Final[Mapping[Dialect, DialectRules]] = {
         error_has_caret=False,
         moment_type="TIMESTAMP",
         struct_begin="named_struct(",
-        struct_field="'{name}',",
-        struct_literal=("named_struct(", "{name!r}, {value}", ")"),
-        map_of_pairs=True,  # it takes no list with None as a parameter
+        struct_field="'{}',",
         types={
             "int": "INT", "long": "BIGINT", "string": "STRING", "bytearray": "BINARY", "tinyint": "TINYINT",
             "smallint": "SMALLINT",

@@ -5,6 +5,7 @@ their places in data files, and the source of a merge as `SOURCE`, whose rows ar
 is decided in `sleeper_nb.table.edit_finder`.
 """
 
+# ruff: noqa: S608 - names are quoted, and values are parameters
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,26 +15,27 @@ from typing import Final
 from sleeper_nb.edit.row_edit import (
     SOURCE,
     DeleteRows,
-    DoNothing,
     Expression,
     MergeRows,
     NamedQueries,
+    QualifiedColumn,
     ReplacedRegions,
     ReplacedWhere,
     RowEdit,
     RowKind,
-    SourceColumn,
-    UpdateAll,
-    UpdateColumns,
     UpdateRows,
-    WhenClause,
     conditions_of,
+    values_of,
 )
+from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.deletions import FILE_NUMBER, POSITION
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.sql_values import Given, Slice
-from sleeper_nb.sql.statement import Composition, GivenMap, Piece, QuotedName, StructBegin, StructField, in_brackets
+from sleeper_nb.sql.grammar import placed
+from sleeper_nb.sql.references import table_references
+from sleeper_nb.sql.statement import Composition, Piece, Statement, StructField, in_brackets
+from sleeper_nb.sql.tokens import Token, skip_brackets, unquote
 
 TARGET: Final = "sleeper:target"
 """The table whose rows are changed; its rows have their places in `FILE_NUMBER` and `POSITION`."""
@@ -43,52 +45,40 @@ SOURCE_ROW: Final = "sleeper:row"
 ACTION: Final = "sleeper:action"
 """The number of the clause of a merge that a row meets; null for none."""
 RESULT: Final = "sleeper:result"
-"""`ACTION` and the new values of all clauses in one struct; all null for a row that meets no clause."""
+"""`ACTION` and the new rows of all clauses in one struct; all null for a row that meets no clause."""
 _PLACES: Final = (FILE_NUMBER, POSITION)
+_NO_ACTION: Final = "CAST(NULL AS INTEGER)"
 
-Value = Expression | GivenMap
-Values = Mapping[str, Value]
-"""The new value of each column that gets one."""
+Row = Mapping[str, Expression]
+"""The value of each column of a new row; a column that is not in it gets its default."""
+_Chosen = list[tuple[Sequence[Piece], str]]
+"""The columns of an answer: values and names."""
 
 
 def value_column(clause: int, column: str) -> str:
     return f"{clause}:{column}"
 
 
-def old_column(column: str) -> str:
-    return f"old:{column}"
+def key_column(key: str) -> str:
+    """Return the name of a column with what a row key was before."""
+    return f"key:{key}"
 
 
 def deleted_rows(delete: DeleteRows) -> Composition:
-    return Composition(
-        (*_with(delete.named_queries), "SELECT", *_list(_places(delete.target.name)), *_from(delete.target.name),
-         *_where(delete.condition))
-    )  # fmt: skip
+    condition = () if delete.condition is None else ("WHERE", in_brackets(delete.condition))
+    name = delete.target.name
+    return _query(delete.named_queries, _places(name), (_from(name), *condition))
 
 
-def updated_rows(update: UpdateRows, values: Values, columns: Sequence[str]) -> Composition:
-    """Return the query of the places of the rows to update, and of all their columns with new values.
-
-    Parameters
-    ----------
-    update
-        The statement.
-    values
-        The new value of each assigned column; a column with its default is in neither mapping nor `columns`.
-    columns
-        The other columns of the table.
-    """
+def updated_rows(update: UpdateRows, row: Row, keys: Sequence[str]) -> Composition:
+    """Return the query of the places of the rows to update, of what their keys were, and of their new values."""
     name = update.target.name
-    chosen = [*_places(name)]
-    chosen += [(_value(value), column) for column, value in values.items()]
-    chosen += [(_column(name, column), column) for column in columns]
-    named = (*_with(update.named_queries), "SELECT", *_list(chosen))
-    tests: list[Piece] = [] if update.condition is None else [in_brackets(update.condition), "AND"]
-    for number, value in enumerate(values.values()):
-        # always true, but an engine refuses here what is not one value for each row: unnest, windows, aggregates
-        tests += [*(["AND"] if number else []), "((", *_value(value), ") IS NULL OR TRUE)"]
-    where = ("WHERE", *tests) if values else _where(update.condition)
-    return Composition((*named, *_from(name), *where))
+    chosen = [*_places(name), *_keys(name, keys), *((_value(value), column) for column, value in row.items())]
+    tests: list[Sequence[Piece]] = [] if update.condition is None else [[in_brackets(update.condition)]]
+    # always true, but an engine refuses here what is not one value for each row: unnest, windows, aggregates
+    tests += [["((", *_value(each), ") IS NULL OR TRUE)"] for each in row.values() if isinstance(each, Slice)]
+    where = ["WHERE", *_joined("AND", tests)] if tests else []
+    return _query(update.named_queries, chosen, (_from(name), *where))
 
 
 def source_rows(relation: Slice, named: NamedQueries | None) -> Composition:
@@ -97,137 +87,114 @@ def source_rows(relation: Slice, named: NamedQueries | None) -> Composition:
 
 @dataclass(frozen=True, slots=True)
 class MergeQueries:
-    """The queries of a merge.
-
-    Parameters
-    ----------
-    merge
-        The statement.
-    values
-        For each clause, by its number in the statement, the new values of columns.
-    columns, keys
-        All columns of the table, and its row keys.
-    """
+    """The queries of a merge, with the new row that each clause makes, by its number in the statement."""
 
     merge: MergeRows
-    values: Mapping[int, Values]
-    columns: Sequence[str]
+    rows: Mapping[int, Row]
     keys: Sequence[str]
 
     @property
     def _target(self) -> str:
         return self.merge.target.name
 
+    @property
+    def _source(self) -> str:
+        return f"{_name(SOURCE)} AS {_name(self.merge.source.alias)}"
+
+    @property
+    def _source_row(self) -> tuple[Sequence[Piece], str]:
+        return (_column(self.merge.source.alias, SOURCE_ROW),), SOURCE_ROW
+
     def matches(self) -> Composition:
-        """Return the query of all pairs of rows that match: places, number of the source row, action, values."""
-        chosen = [*_places(self._target), (_column(self.merge.source.alias, SOURCE_ROW), SOURCE_ROW)]
-        chosen += self._results("matched")
-        chosen += self._old_values("matched")
-        source = ("JOIN", QuotedName(SOURCE), "AS", QuotedName(self.merge.source.alias))
-        return self._query(chosen, (*_from(self._target), *source, "ON", *self._condition()))
+        """Return the query of all pairs of rows that match: places, keys, number of the source row, action, values."""
+        chosen = [*_places(self._target), *_keys(self._target, self.keys), self._source_row]
+        joined = (_from(self._target), f"JOIN {self._source} ON", self._condition())
+        return self._query([*chosen, *self._results("matched")], joined)
 
     def inserts(self) -> Composition:
         """Return the query of the action and values of the source rows that match no row; `SOURCE` has only these."""
-        chosen = [(_column(self.merge.source.alias, SOURCE_ROW), SOURCE_ROW), *self._results("not matched")]
-        return self._query(chosen, ("FROM", QuotedName(SOURCE), "AS", QuotedName(self.merge.source.alias)))
+        return self._query([self._source_row, *self._results("not matched")], (f"FROM {self._source}",))
 
     def others(self) -> Composition:
-        """Return the query of the places, action and values of the table's rows that match no row of the source."""
-        chosen = [*_places(self._target), *self._results("not matched by source")]
-        chosen += self._old_values("not matched by source")
-        matched = QuotedName("sleeper:m")
-        equal = _equal(((matched, ".", QuotedName(each)), _column(self._target, each)) for each in _PLACES)
-        without = ("WHERE NOT EXISTS (SELECT 1 FROM", QuotedName(MATCHED), "AS", matched, "WHERE", *equal, ")")
-        return self._query(chosen, (*_from(self._target), *without))
+        """Return the query of places, keys, action and values of the table's rows that match no row of the source."""
+        chosen = [*_places(self._target), *_keys(self._target, self.keys), *self._results("not matched by source")]
+        return self._query(chosen, (_from(self._target), "WHERE NOT", _exists(self._target, MATCHED, _PLACES)))
 
-    def _query(self, chosen: Sequence[tuple[Sequence[Piece], str]], rest: Sequence[Piece]) -> Composition:
-        return Composition((*_with(self.merge.named_queries), "SELECT", *_list(chosen), *rest))
+    def _query(self, chosen: _Chosen, rest: Sequence[Piece]) -> Composition:
+        return _query(self.merge.named_queries, chosen, rest)
 
-    def _condition(self) -> Sequence[Piece]:
+    def _condition(self) -> Piece:
         if self.merge.condition is not None:
-            return [in_brackets(self.merge.condition)]
-        return _equal(
-            (_column(self._target, each.text), _column(self.merge.source.alias, each.text)) for each in self.merge.using
-        )
+            return in_brackets(self.merge.condition)
+        return _equal(self._target, self.merge.source.alias, [each.text for each in self.merge.using])
 
-    def _old_values(self, kind: RowKind) -> list[tuple[Sequence[Piece], str]]:
-        """Return the values that the rows have: keys, and the columns that an update of the kind leaves as they are."""
-        needed = set(self.keys)
-        for at, clause in enumerate(self.merge.clauses):
-            if clause.kind == kind and isinstance(clause.action, UpdateColumns | UpdateAll):
-                needed |= set(self.columns) - set(self.values.get(at, {}))
-        return [(_column(self._target, each), old_column(each)) for each in self.columns if each in needed]
-
-    def _results(self, kind: RowKind) -> list[tuple[Sequence[Piece], str]]:
-        """Return the number of the clause of a kind that a row meets, and the values that each clause gives.
+    def _results(self, kind: RowKind) -> _Chosen:
+        """Return the number of the clause of a kind that a row meets, and the new row of each clause.
 
         Where clauses have conditions, these are one value of `RESULT`: so each condition is asked once for a row, whose
         answer may be another one the next time (``random()``), and values are computed only for rows of their clause,
         as they may fail for others.
         """
         clauses = [(at, each) for at, each in enumerate(self.merge.clauses) if each.kind == kind]
-        values = [(at, name) for at, each in clauses for name in self._values_of(at, each)]
         if not clauses:
-            return [(("CAST(NULL AS INTEGER)",), ACTION)]
+            return [((_NO_ACTION,), ACTION)]
         at, first = clauses[0]
         if first.condition is None:  # no other clause of the kind can follow
-            own = self._values_of(at, first)
-            return [((f"{at}",), ACTION), *((_value(value), value_column(at, name)) for name, value in own.items())]
+            own = self.rows.get(at, {}).items()
+            return [((f"{at}",), ACTION), *((_value(value), value_column(at, name)) for name, value in own)]
         pieces: list[Piece] = ["CASE"]
         for at, clause in clauses:
             pieces += ["ELSE"] if clause.condition is None else ["WHEN", in_brackets(clause.condition), "THEN"]
-            own = self._values_of(at, clause)
-            fields = {value_column(other, name): _value(own[name]) if other == at else ("NULL",)
-                      for other, name in values}  # fmt: skip
-            pieces += _struct({ACTION: (f"{at}",), **fields})
+            pieces += self._struct(at, kind)
         if clause.condition is not None:  # all fields null, no null struct: Spark's fields may not be nullable in one
-            empty = dict.fromkeys((value_column(*each) for each in values), ("NULL",))
-            pieces += ["ELSE", *_struct({ACTION: ("CAST(NULL AS INTEGER)",), **empty})]
+            pieces += ["ELSE", *self._struct(None, kind)]
         return [((*pieces, "END"), RESULT)]
 
-    def _values_of(self, at: int, clause: WhenClause) -> Values:
-        return {} if isinstance(clause.action, DoNothing) else self.values.get(at, {})
+    def _struct(self, clause: int | None, kind: RowKind) -> Iterator[Piece]:
+        """Yield the struct of a clause, with NULL for the values of others; of no clause, all NULL."""
+        yield StructField(ACTION, is_first=True)
+        yield _NO_ACTION if clause is None else f"{clause}"
+        for at, row in self.rows.items():
+            for name, value in row.items() if self.merge.clauses[at].kind == kind else ():
+                yield ","
+                yield StructField(value_column(at, name))
+                yield from _value(value) if at == clause else ("NULL",)
+        yield ")"
 
 
 def rows_equal_to_new(target: str, columns: Collection[str]) -> Composition:
-    new = QuotedName("sleeper:new")
-    equal = _equal(((new, ".", QuotedName(each)), _column(target, each)) for each in columns)
-    exists = ("WHERE EXISTS (SELECT 1 FROM", QuotedName(SOURCE), "AS", new, "WHERE", *equal, ")")
-    return Composition(("SELECT", *_list(_places(target)), *_from(target), *exists))
+    return _query(None, _places(target), (_from(target), "WHERE", _exists(target, SOURCE, columns)))
 
 
 def rows_in_regions(target: str, regions: Sequence[Region], schema: Schema) -> Composition:
-    inside = _in_regions(target, regions, schema)
-    return Composition(("SELECT", *_list(_places(target)), *_from(target), "WHERE", *inside))
+    return _query(None, _places(target), (_from(target), "WHERE", *_in_regions(target, regions, schema)))
 
 
 def new_rows_outside(
     replaced: ReplacedWhere | ReplacedRegions, target: str, named: NamedQueries | None, schema: Schema
 ) -> Composition:
     """Return the query of the new rows that are not in the part whose rows are replaced."""
-    rows = ("SELECT * FROM", QuotedName(SOURCE), "AS", QuotedName(target))
     if isinstance(replaced, ReplacedWhere):
         inside: Iterable[Piece] = (in_brackets(replaced.condition),)
     else:
         inside = _in_regions(target, replaced.regions, schema)
-    return Composition((*_with(named), *rows, "WHERE (", *inside, ") IS NOT TRUE"))
+    rows = f"SELECT * FROM {_name(SOURCE)} AS {_name(target)} WHERE ("
+    return Composition((*_with(named), rows, *inside, ") IS NOT TRUE"))
 
 
-def _in_regions(target: str, regions: Sequence[Region], schema: Schema) -> Iterator[Piece]:
-    for number, region in enumerate(regions):
-        yield "OR (" if number else "("
-        tests: list[tuple[Piece, ...]] = []
+def _in_regions(target: str, regions: Sequence[Region], schema: Schema) -> list[Piece]:
+    parts: list[Sequence[Piece]] = []
+    for region in regions:
+        tests: list[Sequence[Piece]] = []
         for key, bounds in zip(schema.row_keys, region.ranges, strict=True):
-            tests += [(*_column(target, key.name), ">=", Given(bounds.min))] if bounds.min is not None else []
-            tests += [(*_column(target, key.name), "<", Given(bounds.max))] if bounds.max is not None else []
-        for at, test in enumerate(tests):
-            yield from ("AND", *test) if at else test
-        yield ")" if tests else "TRUE )"
-    if not regions:
-        yield "FALSE"
+            column = _column(target, key.name)
+            tests += [(f"{column} >=", Given(bounds.min))] if bounds.min is not None else []
+            tests += [(f"{column} <", Given(bounds.max))] if bounds.max is not None else []
+        parts.append(("(", *(_joined("AND", tests) or ["TRUE"]), ")"))
+    return _joined("OR", parts) or ["FALSE"]
 
 
-Conditions = tuple[tuple[Slice, ...], tuple[Piece, ...]]
+Conditions = tuple[tuple[Slice, ...], str]
 """Conditions, and the tables that they are about."""
 
 
@@ -237,9 +204,9 @@ def conditions_by_tables(change: RowEdit) -> Iterator[Conditions]:
     if not isinstance(change, MergeRows):
         yield conditions_of(change), target
         return
-    source = (QuotedName(SOURCE), "AS", QuotedName(change.source.alias))
-    tables: Mapping[RowKind, tuple[Piece, ...]] = {
-        "matched": (*target, "CROSS JOIN", *source), "not matched": ("FROM", *source), "not matched by source": target,
+    source = f"{_name(SOURCE)} AS {_name(change.source.alias)}"
+    tables: Mapping[RowKind, str] = {
+        "matched": f"{target} CROSS JOIN {source}", "not matched": f"FROM {source}", "not matched by source": target,
     }  # fmt: skip
     for kind, relations in tables.items():
         conditions = [change.condition] if kind == "matched" else []
@@ -250,55 +217,135 @@ def conditions_by_tables(change: RowEdit) -> Iterator[Conditions]:
 def query_of_conditions(named: NamedQueries | None, conditions: Conditions) -> Composition:
     """Return the query with a column for each of some conditions; its tables need no rows."""
     parts, tables = conditions
-    chosen = [((in_brackets(each),), f"condition {number}") for number, each in enumerate(parts)]
-    return Composition((*_with(named), "SELECT", *_list(chosen), *tables))
+    return _query(named, [((in_brackets(each),), f"condition {at}") for at, each in enumerate(parts)], (tables,))
 
 
-def _struct(fields: Mapping[str, Sequence[Piece]]) -> Iterator[Piece]:
-    yield StructBegin()
-    for number, (name, value) in enumerate(fields.items()):
-        if number:
-            yield ","
-        yield StructField(name)
-        yield from value
-    yield ")"
+def _query(named: NamedQueries | None, chosen: _Chosen, rest: Sequence[Piece]) -> Composition:
+    columns = _joined(",", ((*value, f"AS {_name(name)}") for value, name in chosen))
+    return Composition((*_with(named), "SELECT", *columns, *rest))
+
+
+def _joined(word: str, parts: Iterable[Sequence[Piece]]) -> list[Piece]:
+    """Return pieces with a word between the parts."""
+    pieces: list[Piece] = []
+    for part in parts:
+        pieces += [*([word] if pieces else []), *part]
+    return pieces
 
 
 def _with(named: NamedQueries | None) -> tuple[Piece, ...]:
     return () if named is None else (named.text,)
 
 
-def _from(target: str) -> tuple[Piece, ...]:
-    return "FROM", QuotedName(TARGET), "AS", QuotedName(target)
+def _name(name: str) -> str:
+    """Return a name in the quotes that each engine reads."""
+    return "`" + name.replace("`", "``") + "`"
 
 
-def _where(condition: Slice | None) -> tuple[Piece, ...]:
-    return () if condition is None else ("WHERE", in_brackets(condition))
+def _column(relation: str, column: str) -> str:
+    return f"{_name(relation)}.{_name(column)}"
 
 
-def _places(target: str) -> list[tuple[Sequence[Piece], str]]:
-    return [(_column(target, each), each) for each in _PLACES]
+def _from(target: str) -> str:
+    return f"FROM {_name(TARGET)} AS {_name(target)}"
 
 
-def _column(relation: str, column: str) -> tuple[Piece, ...]:
-    return QuotedName(relation), ".", QuotedName(column)
+def _places(target: str) -> _Chosen:
+    return [((_column(target, each),), each) for each in _PLACES]
 
 
-def _value(value: Value) -> tuple[Piece, ...]:
-    if isinstance(value, SourceColumn):
-        return _column(value.relation, value.name)
-    return (in_brackets(value),) if isinstance(value, Slice) else (value,)
+def _keys(target: str, keys: Sequence[str]) -> _Chosen:
+    return [((_column(target, each),), key_column(each)) for each in keys]
 
 
-def _list(chosen: Iterable[tuple[Sequence[Piece], str]]) -> list[Piece]:
-    pieces: list[Piece] = []
-    for value, name in chosen:
-        pieces += [*([","] if pieces else []), *value, "AS", QuotedName(name)]
-    return pieces
+def _value(value: Expression) -> tuple[Piece, ...]:
+    match value:
+        case QualifiedColumn(relation, name):
+            return (_column(relation, name),)
+        case Slice():
+            return (in_brackets(value),)
+        case _:
+            return (value,)
 
 
-def _equal(pairs: Iterable[tuple[Sequence[Piece], Sequence[Piece]]]) -> list[Piece]:
-    pieces: list[Piece] = []
-    for left, right in pairs:
-        pieces += [*(["AND"] if pieces else []), *left, "=", *right]
-    return pieces
+def _equal(left: str, right: str, columns: Iterable[str]) -> str:
+    return " AND ".join(f"{_column(left, each)} = {_column(right, each)}" for each in columns)
+
+
+def _exists(target: str, rows: str, columns: Iterable[str]) -> str:
+    """Return the test whether some rows have one that is equal to the target's in some columns."""
+    other = "sleeper:other"
+    return f"EXISTS (SELECT 1 FROM {_name(rows)} AS {_name(other)} WHERE {_equal(other, target, columns)})"
+
+
+# Rows as a whole: the engine reads the table and the source of a merge with columns of this package, their places and
+# numbers. A star, or a name of either as a value, would have these in it: a text or a comparison of the row would be a
+# wrong one. In a subquery too such a name is refused, also where it means a table of the subquery, which can have
+# another name.
+
+_OPENING: Final = frozenset({"SELECT", "FROM", "WITH", "VALUES", "TABLE", "PIVOT", "UNPIVOT"})
+_SELECT: Final = "SELECT "
+
+
+def check_no_whole_rows(change: RowEdit, columns: Collection[str]) -> None:
+    """Raise `InvalidInput` for a row of the table or of the source as a whole, in a condition or a new value.
+
+    A name that is one of the table's `columns` is that column, even if the table has it too.
+    """
+    relations = [change.target.name]
+    relations += [change.source.name.text] if isinstance(change, MergeRows) and change.source.name is not None else []
+    names = frozenset(map(str.casefold, relations)) - {name.casefold() for name in columns}
+    for part in (*conditions_of(change), *values_of(change)):
+        found = _whole_row(part, names) if isinstance(part, Slice) else None
+        if found is not None and isinstance(part, Slice):
+            token, is_in_query = found
+            hint = "name the columns that are meant, such as n or t.n"
+            if is_in_query and token.kind != "symbol":
+                hint += f"; for a column {token.text} of another table write u.{token.text}; a query takes another name"
+            error = InvalidInput(f"{token.text} stands for a whole row here", hint=hint)
+            raise placed(error, part.written, part.at + token.start - len(_SELECT))
+
+
+def _whole_row(part: Slice, names: frozenset[str]) -> tuple[Token, bool] | None:
+    """Return the first token that stands for a whole row, and whether it is in a query."""
+    expression = Statement.of(_SELECT + part.text, dialect=part.written.dialect)
+    tokens = expression.tokens
+    queries = [(at, skip_brackets(tokens, at)) for at in range(len(tokens)) if _opens_query(tokens, at)]
+    tables = set(_places_of_tables(expression)) if queries else set()
+    for at, token in enumerate(tokens[1:], 1):
+        before, following = tokens[at - 1] if at > 1 else None, tokens[at + 1] if at + 1 < len(tokens) else None
+        is_in_query = bool(queries) and any(first < at < after for first, after in queries)
+        is_star = token.symbol == "*" and (before is None or before.symbol in {"(", ",", ".", "["})
+        is_columns = token.word == "COLUMNS" and following is not None and following.symbol == "("
+        if not is_in_query and (is_star or is_columns):
+            return token, False
+        if is_star and at > 2 and tokens[at - 1].symbol == "." and _text(expression, tokens[at - 2]) in names:
+            return tokens[at - 2], is_in_query
+        is_value = token.start not in tables and _stands_alone(before, following)
+        if is_value and _text(expression, token) in names:
+            return token, is_in_query
+    return None
+
+
+def _opens_query(tokens: Sequence[Token], at: int) -> bool:
+    return tokens[at].symbol == "(" and at + 1 < len(tokens) and tokens[at + 1].word in _OPENING
+
+
+def _places_of_tables(expression: Statement) -> Iterator[int]:
+    """Yield where the queries in an expression name a table, and where its alias may be."""
+    for table in table_references(expression):
+        yield table.start
+        after = expression.index_from(table.end)
+        yield from (each.start for each in expression.tokens[after : after + 1] if table.alias is not None)
+
+
+def _text(statement: Statement, token: Token) -> str:
+    return unquote(token, dialect=statement.dialect).casefold() if token.kind in {"word", "quoted"} else ""
+
+
+def _stands_alone(before: Token | None, after: Token | None) -> bool:
+    """Return whether a name between two tokens is a value: not a qualifier, field, parameter, label, type or alias."""
+    if before is not None and (before.symbol in {".", ":", "$", ")"} or before.kind == "number" or before.word == "AS"):
+        return False
+    is_unit = after is not None and after.word == "FROM" and before is not None and before.symbol == "("
+    return after is None or not (is_unit or after.symbol in {".", "(", ":"} or after.kind == "string")

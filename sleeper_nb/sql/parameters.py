@@ -12,11 +12,10 @@ from uuid import UUID
 
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.sql.statement import Replacement, Statement
-from sleeper_nb.sql.tokens import CLOSING, Token, spells
+from sleeper_nb.sql.tokens import CLOSERS, CLOSING, Token, spells
 
 # Words after which a value begins, so that a colon there can only begin a parameter.
 _BEFORE_VALUE = frozenset({"WHEN", "THEN", "ELSE", "CASE", "AND", "OR", "NOT", "IN", "LIKE", "BETWEEN", "IS", "FROM"})
-_CLOSERS = frozenset(CLOSING.values())
 
 _PLAIN = (bool, int, float, str, bytes, Decimal, date, time, timedelta)
 _NULLS = frozenset({"NoneType", "NaTType", "NAType"})  # by name: neither pandas nor numpy is imported for it
@@ -62,7 +61,7 @@ def _parameters(statement: Statement) -> Iterator[tuple[Token, Token]]:
         if token.symbol in CLOSING:
             subscript = token.symbol == "[" and before is not None and before.end == token.start and _is_value(before)
             open_brackets.append("subscript" if subscript else token.symbol)
-        elif token.symbol in _CLOSERS and open_brackets:
+        elif token.symbol in CLOSERS and open_brackets:
             open_brackets.pop()
         elif token.symbol in {":", "$"} and index + 1 < len(tokens):
             name = tokens[index + 1]
@@ -83,7 +82,7 @@ def _may_open(before: Token | None, colon: Token, open_brackets: Sequence[str]) 
 
 
 def _is_value(token: Token) -> bool:
-    return not token.symbol or token.symbol in _CLOSERS
+    return not token.symbol or token.symbol in CLOSERS
 
 
 def has_table_parameter(tokens: Sequence[Token]) -> bool:
@@ -95,18 +94,9 @@ def has_table_parameter(tokens: Sequence[Token]) -> bool:
 def plain_values(statement: Statement, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the value of each parameter of a statement.
 
-    Parameters
-    ----------
-    given
-        Values of Python, numpy, pandas, Arrow or Polars by name; those that are no values of SQL only count when the
-        statement uses them.
-
-    Raises
-    ------
-    NotFound
-        When there is no value of a name; the hint has only names of values.
-    InvalidInput
-        When what is given is no value, or a list is used where each value of it is meant.
+    What is given may be values of Python, numpy, pandas, Arrow or Polars; those that are no values of SQL only count
+    when the statement uses them. `NotFound` when there is no value of a name: the hint has only names of values.
+    `InvalidInput` when it is no value, or a list is used where each value of it is meant.
     """
     values = {}
     for name in parameter_names(statement):

@@ -111,8 +111,7 @@ def file_references(statement: Statement) -> tuple[TableReference, ...]:
 
 def lake_references(statement: Statement) -> tuple[TableReference, ...]:
     """Return the calls ``delta('path', 12)`` and ``iceberg('path', 'tag')`` in place of tables, brackets included."""
-    tokens = statement.tokens
-    if not any(token.word in LAKES and spells(tokens, at + 1, "(") for at, token in enumerate(tokens)):
+    if LAKES.isdisjoint([token.word for token in statement.tokens]):
         return ()
     return tuple(sorted(_walked(statement).lakes, key=lambda reference: reference.start))
 
@@ -174,12 +173,8 @@ def _with_name(name: str) -> str:
 class _Walk:
     """Walks through the tokens of one statement by index; each method returns the index after what it read.
 
-    Attributes
-    ----------
-    references
-        The references read so far.
-    files, lakes
-        The strings in place of tables that were read so far; and the calls for tables of other formats.
+    It notes tables (`references`), strings in place of tables (`files`), and calls for tables of other formats
+    (`lakes`).
     """
 
     def __init__(self, statement: Statement) -> None:
@@ -548,13 +543,7 @@ def check_takes_no_notes(message: str | None, job_id: str | None) -> None:
 
 
 def lists_columns(statement: Statement, table: str) -> bool:
-    """Return whether a statement is ``DESCRIBE table``, or means the same.
-
-    Parameters
-    ----------
-    table
-        The name of the table in it.
-    """
+    """Return whether a statement is ``DESCRIBE table``, or means the same."""
     tokens, dialect = statement.tokens, statement.dialect
     if not tokens or tokens[0].word not in statement.rules.lists_columns:
         return False

@@ -5,7 +5,7 @@ Conditions, values and sources are slices of the statement: the engine reads the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from sleeper_nb.edit.row_edit import (
@@ -34,8 +34,15 @@ from sleeper_nb.edit.row_edit import (
 )
 from sleeper_nb.errors import Action, Hint, InvalidInput
 from sleeper_nb.model.sql_values import Given, Name, QueryPart, Slice
-from sleeper_nb.sql.expressions import read_expression, skip_closed
-from sleeper_nb.sql.grammar import StatementReader, begins_query, is_name, opens_query, placed
+from sleeper_nb.sql.grammar import (
+    StatementReader,
+    begins_query,
+    is_name,
+    opens_query,
+    placed,
+    read_expression,
+    skip_closed,
+)
 from sleeper_nb.sql.references import LAKES
 from sleeper_nb.sql.statement import Composition, Piece, Statement
 from sleeper_nb.sql.tokens import CLOSING, DUCKDB_RESERVED, skip_brackets, spells
@@ -46,19 +53,17 @@ _UPDATE_HINT: Final = "write UPDATE t [AS x] SET a = value, b = value WHERE cond
 _SET_HINT: Final = "write SET a = value, b = DEFAULT"
 _TO_MERGE: Final = "write MERGE INTO t USING s ON t.k = s.k WHEN MATCHED THEN"
 
-_AFTER_EXPRESSION: Final = {
-    "RETURNING": "leave it out: the answer has the numbers of rows and the new snapshot",
-    "ORDER": "leave it out: write a condition that only these rows meet",
-    "LIMIT": "leave it out: write a condition that only these rows meet",
-}
-"""What other databases take after the condition, and what to write instead."""
+_COUNTED: Final = "leave it out: the answer has the numbers of rows and the new snapshot"
+_CONDITION: Final = "leave it out: write a condition that only these rows meet"
+_AT_THE_END: Final = {"RETURNING": _COUNTED, "ORDER": _CONDITION, "LIMIT": _CONDITION}
+"""What other databases take at the end, and what to write instead."""
 
 
 def read_delete(reader: StatementReader, named: NamedQueries | None) -> DeleteRows:
     """Read ``DELETE FROM t [[AS] x] [WHERE condition]``."""
     reader.expect("DELETE", hint=_DELETE_HINT)
     reader.expect("FROM", hint=_DELETE_HINT)
-    target = read_target(reader, named, _DELETE_HINT)
+    target = _target(reader, named, _DELETE_HINT)
     if reader.spells("USING"):
         raise reader.error("DELETE takes no USING", f"{_TO_MERGE} DELETE", reader.offset)
     condition = _condition(reader, "DELETE", _DELETE_HINT)
@@ -68,9 +73,9 @@ def read_delete(reader: StatementReader, named: NamedQueries | None) -> DeleteRo
 def read_update(reader: StatementReader, named: NamedQueries | None) -> UpdateRows:
     """Read ``UPDATE t [[AS] x] SET a = value, … [WHERE condition]``."""
     reader.expect("UPDATE", hint=_UPDATE_HINT)
-    target = read_target(reader, named, _UPDATE_HINT)
+    target = _target(reader, named, _UPDATE_HINT)
     reader.expect("SET", hint=_UPDATE_HINT)
-    assignments = read_assignments(reader, target, frozenset({"WHERE"}))
+    assignments = _assignments(reader, frozenset({"WHERE"}))
     if reader.spells("FROM"):
         raise reader.error("UPDATE takes no FROM", f"{_TO_MERGE} UPDATE SET a = s.a", reader.offset)
     condition = _condition(reader, "UPDATE", _UPDATE_HINT)
@@ -80,29 +85,33 @@ def read_update(reader: StatementReader, named: NamedQueries | None) -> UpdateRo
 def _condition(reader: StatementReader, verb: str, hint: str) -> Slice | None:
     """Read ``[WHERE condition]``, up to the end."""
     condition = read_expression(reader, "a condition", hint) if reader.skip("WHERE") else None
-    instead = _AFTER_EXPRESSION.get(reader.word)
-    if instead is not None:
-        raise reader.error(f"{verb} takes no {reader.word}", instead, reader.offset)
-    reader.expect_end(hint)
+    _expect_end(reader, verb, hint)
     return condition
 
 
-def read_target(reader: StatementReader, named: NamedQueries | None, hint: str) -> Target:
+def _expect_end(reader: StatementReader, verb: str, hint: str) -> None:
+    instead = _AT_THE_END.get(reader.word)
+    if instead is not None:
+        raise reader.error(f"{verb} takes no {reader.word}", instead, reader.offset)
+    reader.expect_end(hint)
+
+
+def _target(reader: StatementReader, named: NamedQueries | None, hint: str) -> Target:
     """Read ``t [[AS] x]``, whose rows are changed."""
     table = reader.read_table(hint)
-    alias = read_alias(reader, hint)
+    alias = _alias(reader, hint)
     if read_clause(reader.statement, reader.at) is not None:
         raise reader.error(f"{table.text!r} cannot be written to at a version", "leave the clause out", reader.offset)
-    check_not_named(reader, table, named)
+    _check_not_named(reader, table, named)
     return Target(table, alias)
 
 
-def check_not_named(reader: StatementReader, table: Name, named: NamedQueries | None) -> None:
+def _check_not_named(reader: StatementReader, table: Name, named: NamedQueries | None) -> None:
     if named is not None and table.text.casefold() in {name.casefold() for name in named.names}:
         raise reader.error(f"{table.text!r} is also a name of the WITH", "give that query another name", table.at)
 
 
-def read_alias(reader: StatementReader, hint: str) -> Name | None:
+def _alias(reader: StatementReader, hint: str) -> Name | None:
     if reader.skip("AS"):
         return reader.read_name("an alias", hint)
     token = reader.peek()
@@ -110,51 +119,29 @@ def read_alias(reader: StatementReader, hint: str) -> Name | None:
     return reader.read_name("an alias", hint) if is_alias and read_clause(reader.statement, reader.at) is None else None
 
 
-def read_assignments(reader: StatementReader, target: Target, stops: frozenset[str]) -> tuple[Assignment, ...]:
+def _assignments(reader: StatementReader, stops: frozenset[str]) -> tuple[Assignment, ...]:
     """Read ``a = value, b = DEFAULT`` after ``SET``, up to one of some words."""
     if reader.spells("("):
         raise reader.error("SET takes one column at a time", _SET_HINT, reader.offset)
     assignments = [_assignment(reader, stops)]
     while reader.skip(","):
         assignments.append(_assignment(reader, stops))
-    check_once(reader, target, (each.column for each in assignments))
     return tuple(assignments)
 
 
 def _assignment(reader: StatementReader, stops: frozenset[str]) -> Assignment:
     column = reader.read_path("a column", _SET_HINT)
     reader.expect("=", hint=_SET_HINT)
-    return Assignment(column, read_value(reader, _SET_HINT, stops | {","}))
+    return Assignment(column, _value(reader, _SET_HINT, stops | {","}))
 
 
-def read_value(reader: StatementReader, hint: str, stops: frozenset[str]) -> Slice | None:
+def _value(reader: StatementReader, hint: str, stops: frozenset[str]) -> Slice | None:
     """Read the value of a column; None for ``DEFAULT``."""
     value = read_expression(reader, "a value", hint, stops=stops)
     return None if value.text.upper() == "DEFAULT" else value
 
 
-def check_once(reader: StatementReader, target: Target, columns: Iterable[Name]) -> None:
-    """Raise when a column gets two values."""
-    seen: set[str] = set()
-    for column in columns:
-        qualifier, _, rest = column.text.casefold().partition(".")
-        name = rest if rest and target.is_called(qualifier) else column.text.casefold()
-        if name in seen:
-            raise reader.error(f"column {column.text!r} gets two values", "name each column once", column.at)
-        seen.add(name)
-
-
-def read_distinct_names(reader: StatementReader, hint: str) -> tuple[Name, ...]:
-    names = reader.read_names("a column", hint)
-    seen: set[str] = set()
-    for name in names:
-        if name.text.casefold() in seen:
-            raise reader.error(f"column {name.text!r} occurs twice", "name it once", name.at)
-        seen.add(name.text.casefold())
-    return names
-
-
-def check_no_evolution(reader: StatementReader) -> None:
+def _check_no_evolution(reader: StatementReader) -> None:
     if reader.spells("WITH", "SCHEMA", "EVOLUTION"):
         hint = "write ALTER TABLE t ADD COLUMN a INT first, and leave it out"
         raise reader.error("only ALTER TABLE changes the columns of a table", hint, reader.offset)
@@ -179,34 +166,25 @@ _ACTIONS: Final[dict[RowKind, tuple[str, ...]]] = {
     "matched": ("UPDATE", "DELETE", "DO"), "not matched": ("INSERT", "DO"),
     "not matched by source": ("UPDATE", "DELETE", "DO"),
 }  # fmt: skip
-_ACTION_HINTS: Final[dict[RowKind, str]] = {
-    "matched": "write UPDATE SET a = s.a, UPDATE SET *, DELETE or DO NOTHING",
-    "not matched": "write INSERT (a, b) VALUES (s.a, s.b), INSERT * or DO NOTHING",
-    "not matched by source": "write UPDATE SET a = value, DELETE or DO NOTHING",
-}
 
 
 def read_merge(reader: StatementReader, named: NamedQueries | None) -> MergeRows:
     """Read ``MERGE INTO t [[AS] x] USING source ON condition WHEN … THEN … …``."""
     reader.expect("MERGE", hint=_MERGE_HINT)
-    check_no_evolution(reader)
+    _check_no_evolution(reader)
     reader.expect("INTO", hint=_MERGE_HINT)
-    target = read_target(reader, named, _MERGE_HINT)
+    target = _target(reader, named, _MERGE_HINT)
     reader.expect("USING", hint=_MERGE_HINT)
     source = _source(reader, target)
     condition, using = _matching(reader)
     clauses: list[WhenClause] = []
     while reader.spells("WHEN"):
-        clauses.append(_clause(reader, target))
+        clauses.append(_clause(reader))
         if error := not_reached(clauses):
             raise placed(error, reader.statement, clauses[-1].at)
     if not clauses:
         raise reader.error("WHEN is expected", _WHEN_HINT)
-    if reader.spells("RETURNING"):
-        hint = "leave it out: the answer has the numbers of rows and the new snapshot"
-        raise reader.error("MERGE takes no RETURNING", hint, reader.offset)
-    if not reader.is_at_end:
-        raise reader.error("WHEN or the end of the statement is expected", _WHEN_HINT)
+    _expect_end(reader, "MERGE", _WHEN_HINT)
     return MergeRows(target, source, condition, using, tuple(clauses), named, reader.statement.written)
 
 
@@ -214,7 +192,7 @@ def _source(reader: StatementReader, target: Target) -> MergeSource:
     start = reader.at
     table = _source_table(reader)
     has_clause = table is not None and _skip_version(reader)
-    alias = read_alias(reader, _SOURCE_HINT)
+    alias = _alias(reader, _SOURCE_HINT)
     if alias is not None and reader.spells("("):
         reader.read_names("a column", _SOURCE_HINT)
     if table is not None and not has_clause:
@@ -229,8 +207,6 @@ def _source(reader: StatementReader, target: Target) -> MergeSource:
 def _source_table(reader: StatementReader) -> Name | None:
     """Read the name of a table or variable; None for a file, a call or a query in brackets, which are passed over."""
     token = reader.peek()
-    if reader.spells("$") and (named := reader.peek(1)) is not None:
-        raise reader.error("a variable is named as a table", f"write {named.text}, without $", reader.offset)
     if token is not None and token.kind == "string" and not is_name(token):
         reader.at += 1
         return None
@@ -257,13 +233,13 @@ def _skip_version(reader: StatementReader) -> bool:
 def _matching(reader: StatementReader) -> tuple[Slice | None, tuple[Name, ...]]:
     """Read ``ON condition``, or ``USING (a, b)``."""
     if reader.skip("USING"):
-        return None, read_distinct_names(reader, "write USING (a, b)")
+        return None, reader.read_names("a column", "write USING (a, b)")
     if not reader.skip("ON"):
         raise reader.error("ON is expected", _MERGE_HINT)
     return read_expression(reader, "a condition", _MERGE_HINT, stops=frozenset({"WHEN"})), ()
 
 
-def _clause(reader: StatementReader, target: Target) -> WhenClause:
+def _clause(reader: StatementReader) -> WhenClause:
     at = reader.offset
     kind = _kind(reader)
     condition = None
@@ -272,17 +248,13 @@ def _clause(reader: StatementReader, target: Target) -> WhenClause:
         condition = read_expression(reader, "a condition", hint, stops=frozenset({"THEN", "WHEN"}))
     reader.expect("THEN", hint=_WHEN_HINT)
     if reader.word not in _ACTIONS[kind]:
-        known = reader.word in {"UPDATE", "DELETE", "INSERT"}
-        problem = f"{CLAUSE_WORDS[kind]} takes no {reader.word}" if known else "what to do is expected"
-        raise reader.error(problem, _ACTION_HINTS[kind], reader.offset if known else None)
-    return WhenClause(kind, condition, _action(reader, kind, target), at)
+        raise reader.error(f"{' or '.join(_ACTIONS[kind])} is expected after {CLAUSE_WORDS[kind]} THEN", _WHEN_HINT)
+    return WhenClause(kind, condition, _action(reader, kind), at)
 
 
 def _kind(reader: StatementReader) -> RowKind:
     reader.expect("WHEN", hint=_WHEN_HINT)
     if reader.skip("MATCHED"):
-        if reader.spells("BY"):
-            raise reader.error("MATCHED takes no BY", "write WHEN MATCHED, for rows of both sides", reader.offset)
         return "matched"
     reader.expect("NOT", "MATCHED", hint=_WHEN_HINT)
     if reader.skip("BY", "SOURCE"):
@@ -291,26 +263,26 @@ def _kind(reader: StatementReader) -> RowKind:
     return "not matched"
 
 
-def _action(reader: StatementReader, kind: RowKind, target: Target) -> MergeAction:
+def _action(reader: StatementReader, kind: RowKind) -> MergeAction:
     if reader.skip("DELETE"):
         return DeleteRow()
     if reader.skip("DO"):
         reader.expect("NOTHING", hint="write DO NOTHING")
         return DoNothing()
-    return _updating(reader, kind, target) if reader.skip("UPDATE") else _inserting(reader, target)
+    return _updating(reader, kind) if reader.skip("UPDATE") else _inserting(reader)
 
 
-def _updating(reader: StatementReader, kind: RowKind, target: Target) -> UpdateColumns | UpdateAll:
+def _updating(reader: StatementReader, kind: RowKind) -> UpdateColumns | UpdateAll:
     at = reader.offset
     if reader.skip("SET", "*") or reader.skip("*") or reader.skip("BY", "NAME"):
         if kind == "not matched by source":
             raise reader.error("these rows have no row of the source", "write UPDATE SET a = value", at)
         return UpdateAll()
     reader.expect("SET", hint="write UPDATE SET a = s.a, or UPDATE SET * for all columns by their names")
-    return UpdateColumns(read_assignments(reader, target, frozenset({"WHEN"})))
+    return UpdateColumns(_assignments(reader, frozenset({"WHEN"})))
 
 
-def _inserting(reader: StatementReader, target: Target) -> InsertColumns | InsertAll:
+def _inserting(reader: StatementReader) -> InsertColumns | InsertAll:
     reader.expect("INSERT", hint=_ROW_HINT)
     if reader.skip("*") or reader.skip("BY", "NAME"):
         _ = reader.skip("*")
@@ -318,15 +290,12 @@ def _inserting(reader: StatementReader, target: Target) -> InsertColumns | Inser
     if not reader.spells("("):
         raise reader.error("the names of columns, or *, are expected", _ROW_HINT)
     columns = reader.read_list(lambda: reader.read_path("a column", _ROW_HINT), _ROW_HINT)
-    check_once(reader, target, columns)
     reader.expect("VALUES", hint=_ROW_HINT)
     at, stops = reader.offset, frozenset({",", ")"})
-    values = reader.read_list(lambda: read_value(reader, _ROW_HINT, stops), _ROW_HINT)
+    values = reader.read_list(lambda: _value(reader, _ROW_HINT, stops), _ROW_HINT)
     if len(values) != len(columns):
         problem = f"INSERT names {len(columns)} columns and has {len(values)} values"
         raise reader.error(problem, "write one value for each column", at)
-    if reader.spells(","):
-        raise reader.error("INSERT adds one row for each row of the source", "leave out the second list", reader.offset)
     return InsertColumns(tuple(Assignment(*each) for each in zip(columns, values, strict=True)))
 
 
@@ -345,21 +314,17 @@ def not_reached(clauses: Sequence[WhenClause]) -> InvalidInput | None:
 
 def to_update_rows(table: str) -> Hint:
     upsert = Action(f"upsert {table} $df", f"session.table({table!r}).upsert(df)")
-    merge = f"MERGE INTO {table} USING s ON {table}.k = s.k"
-    return "to update rows that exist: ", upsert, f", or {merge} {_UPDATE_AND_INSERT}"
-
-
-def to_add_new_rows(table: str) -> Hint:
-    return (
-        f"to add only rows that are new: MERGE INTO {table} USING s ON {table}.k = s.k WHEN NOT MATCHED THEN INSERT *"
-    )
+    merge = f"MERGE INTO {table} USING s ON {table}.k = s.k {_UPDATE_AND_INSERT}"
+    return "to update rows that exist: ", upsert, f", or {merge}; without its first WHEN, only new rows are added"
 
 
 _INSERT_HINT: Final = "write INSERT INTO t SELECT …, INSERT INTO t (a, b) VALUES (…) or INSERT INTO t BY NAME SELECT …"
 _REPLACE_HINT: Final = (
     "write INSERT INTO t REPLACE WHERE condition SELECT …, or INSERT INTO t REPLACE USING (a, b) SELECT …"
 )
-_OVERWRITE_HINT: Final = "write INSERT OVERWRITE t SELECT …, or INSERT OVERWRITE t (a, b) VALUES (…)"
+_OVERWRITE_HINT: Final = (
+    "write INSERT OVERWRITE t SELECT …; or for some rows, INSERT INTO t REPLACE USING (a, b) SELECT …"
+)
 
 
 _DEFAULT: Final = "DEFAULT"
@@ -379,59 +344,34 @@ def query_with_values(insert: InsertRows, statement: Statement, values: Sequence
     return Composition(tuple(pieces))
 
 
-def read_insert(reader: StatementReader, named: NamedQueries | None) -> InsertRows | OverwriteRows | None:
-    """Read ``INSERT INTO …`` and ``INSERT OVERWRITE …``; None for any other, such as one into a folder."""
+def read_insert(reader: StatementReader, named: NamedQueries | None) -> InsertRows | OverwriteRows:
+    """Read ``INSERT INTO …`` and ``INSERT OVERWRITE …``."""
     start = reader.offset
     reader.skip("INSERT")
-    check_no_evolution(reader)
-    _check_no_alternative(reader)
-    if reader.skip("INTO"):
-        return _insert(reader, named, start)
-    if not reader.skip("OVERWRITE") or _is_folder(reader):
-        return None
-    reader.skip("TABLE")
-    table = reader.read_table(_OVERWRITE_HINT)
-    check_not_named(reader, table, named)
-    _check_no_partition(reader, table)
-    columns = _columns(reader, _OVERWRITE_HINT)
-    return _overwrite(_inserted(reader, table, start, columns, _OVERWRITE_HINT), ReplacedAll(), named)
-
-
-def _check_no_alternative(reader: StatementReader) -> None:
-    """Raise for ``INSERT OR REPLACE`` and the like, and where INTO is missing."""
-    at = reader.offset
-    if reader.skip("OR") and reader.word in _ALTERNATIVES:
-        words, hint = f"OR {reader.word}", _ALTERNATIVES[reader.word]
+    _check_no_evolution(reader)
+    if reader.skip("OVERWRITE"):
+        reader.skip("TABLE")
+        table = reader.read_table(_OVERWRITE_HINT)
+        _check_not_named(reader, table, named)
+        columns = _columns(reader, _OVERWRITE_HINT)
+        return _overwrite(_inserted(reader, table, start, columns, _OVERWRITE_HINT), ReplacedAll(), named)
+    at, kind = reader.offset, reader.peek(1)
+    if reader.skip("OR") and kind is not None:
         reader.at += 1
         reader.skip("INTO")
-        raise reader.error(f"INSERT takes no {words}", hint(str(reader.read_table(_INSERT_HINT))), at)
-    if reader.offset != at:
-        raise reader.error("INTO is expected", _INSERT_HINT)
-    token = reader.peek()
-    if token is not None and token.word not in {"INTO", "OVERWRITE"} and is_name(token):
-        raise reader.error("INTO is expected", _INSERT_HINT.replace("INTO t", f"INTO {token.text}"))
-
-
-_ALTERNATIVES: Final = {"REPLACE": to_update_rows, "IGNORE": to_add_new_rows}
-
-
-def _is_folder(reader: StatementReader) -> bool:
-    after = reader.peek(2 if reader.spells("LOCAL", "DIRECTORY") else 1)
-    is_named = reader.spells("DIRECTORY") or reader.spells("LOCAL", "DIRECTORY")
-    return is_named and after is not None and (after.kind == "string" or after.word in {"USING", "STORED", "ROW"})
+        raise reader.error(f"INSERT takes no OR {kind.text}", to_update_rows(reader.read_table(_INSERT_HINT).text), at)
+    reader.expect("INTO", hint=_INSERT_HINT)
+    return _insert(reader, named, start)
 
 
 def _insert(reader: StatementReader, named: NamedQueries | None, start: int) -> InsertRows | OverwriteRows:
     reader.skip("TABLE")
     table = reader.read_table(_INSERT_HINT)
-    _check_no_partition(reader, table)
     columns, by_name = _columns(reader, _INSERT_HINT)
-    if not reader.spells("REPLACE"):
+    if not reader.skip("REPLACE"):
         return _inserted(reader, table, start, (columns, by_name), _INSERT_HINT)
-    at = reader.offset
-    reader.skip("REPLACE")
-    check_not_named(reader, table, named)
-    replaced = _replaced(reader, table, at)
+    _check_not_named(reader, table, named)
+    replaced = _replaced(reader)
     if columns is None and not by_name:
         columns, by_name = _columns(reader, _REPLACE_HINT)
     return _overwrite(_inserted(reader, table, start, (columns, by_name), _REPLACE_HINT), replaced, named)
@@ -443,15 +383,12 @@ def _overwrite(
     return OverwriteRows(Target(insert.table), insert, replaced, named, insert.written)
 
 
-def _replaced(reader: StatementReader, table: Name, at: int) -> ReplacedWhere | ReplacedByColumns:
+def _replaced(reader: StatementReader) -> ReplacedWhere | ReplacedByColumns:
     """Read ``WHERE condition`` or ``USING (a, b)`` after ``REPLACE``."""
     if reader.skip("WHERE"):
         return ReplacedWhere(read_expression(reader, "a condition", _REPLACE_HINT, query_after=True))
     if reader.skip("USING"):
-        return ReplacedByColumns(read_distinct_names(reader, _REPLACE_HINT))
-    if reader.spells("ON"):
-        hint = f"write REPLACE USING (a, b), or MERGE INTO {table} USING (SELECT …) AS s ON …"
-        raise reader.error("INSERT takes no REPLACE ON", hint, at)
+        return ReplacedByColumns(reader.read_names("a column", _REPLACE_HINT))
     raise reader.error("WHERE or USING is expected after REPLACE", _REPLACE_HINT)
 
 
@@ -494,30 +431,19 @@ def _defaults(reader: StatementReader) -> Iterator[DefaultValue]:
         at = after + spells(tokens, after, ",")
 
 
-def _check_no_partition(reader: StatementReader, table: Name) -> None:
-    if not reader.spells("PARTITION", "("):
-        return
-    hint = f"name the columns whose values are replaced: INSERT INTO {table} REPLACE USING (a, b) SELECT …"
-    raise reader.error("a table has no partitions with names", hint, reader.offset)
-
-
-_AFTER_CONFLICT: Final = (("(",), ("DO",), ("ON", "CONSTRAINT"))
-"""What follows ``ON CONFLICT`` in its clause; otherwise the words join a table on a column of that name."""
+_CONFLICTS: Final = (
+    ("ON", "CONFLICT", "("), ("ON", "CONFLICT", "DO"), ("ON", "CONFLICT", "ON"), ("ON", "DUPLICATE", "KEY", "UPDATE"),
+)  # fmt: skip
+"""What follows the query in other databases; otherwise, ``ON conflict`` joins a table on a column of that name."""
 
 
 def _check_end(reader: StatementReader, table: Name) -> None:
     """Raise for clauses of other databases after the query, which would change rows or return them."""
     while not reader.is_at_end:
-        if reader.spells("(") or reader.spells("["):
-            reader.at = skip_brackets(reader.tokens, reader.at)
-            continue
-        if any(reader.spells("ON", "CONFLICT", *after) for after in _AFTER_CONFLICT):
-            leaves = any(spells(reader.tokens, at, "DO", "NOTHING") for at in range(reader.at, len(reader.tokens)))
-            hint = (to_add_new_rows if leaves else to_update_rows)(str(table))
-            raise reader.error("INSERT takes no ON CONFLICT", hint, reader.offset)
-        if reader.spells("ON", "DUPLICATE", "KEY", "UPDATE"):
-            raise reader.error("INSERT takes no ON DUPLICATE KEY", to_update_rows(str(table)), reader.offset)
+        conflict = next((each for each in _CONFLICTS if reader.spells(*each)), None)
+        if conflict is not None:
+            raise reader.error(f"INSERT takes no {' '.join(conflict[:2])}", to_update_rows(table.text), reader.offset)
         if reader.spells("RETURNING") and reader.statement.rules.takes_returning:
-            hint = "leave it out: the answer has the number of rows and the new snapshot"
-            raise reader.error("INSERT takes no RETURNING", hint, reader.offset)
-        reader.at += 1
+            raise reader.error("INSERT takes no RETURNING", _COUNTED, reader.offset)
+        opens = reader.spells("(") or reader.spells("[")
+        reader.at = skip_brackets(reader.tokens, reader.at) if opens else reader.at + 1

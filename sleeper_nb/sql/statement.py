@@ -9,7 +9,7 @@ another one (`Composition`) knows where they were, so that an error is shown in 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import count
 from operator import attrgetter
@@ -18,7 +18,7 @@ from typing import Any
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.sql_values import DIALECTS, Dialect, Given, QueryPart, Slice, Written
 from sleeper_nb.sql.dialects import RULES, DialectRules
-from sleeper_nb.sql.tokens import Token, quote_name, tokenize
+from sleeper_nb.sql.tokens import Token, tokenize
 
 _START = attrgetter("start")
 _QUOTES = frozenset("\"'`")
@@ -26,14 +26,9 @@ _QUOTES = frozenset("\"'`")
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What takes the place of a span of a statement's text.
+    """What takes the place of a span of a statement's text: whole tokens, or "" to cut it out.
 
-    Parameters
-    ----------
-    start, end
-        The span, in characters. Where both are the same, the text is inserted, after a space.
-    text
-        Whole tokens; "" cuts the span out.
+    Where start and end are the same, the text is inserted, after a space.
     """
 
     start: int
@@ -53,14 +48,9 @@ class OriginSpan:
 
 @dataclass(frozen=True, slots=True)
 class TextOrigin:
-    """Where the parts of a statement were in what the user wrote.
+    """Where spans of a statement's text, in its order, were in what the user wrote.
 
-    Parameters
-    ----------
-    spans
-        Spans of the statement's text, in its order; text between them is of this package.
-    is_composed
-        Whether there is such text.
+    If it is composed, text between them is of this package.
     """
 
     spans: tuple[OriginSpan, ...]
@@ -84,17 +74,7 @@ class TextOrigin:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A SQL text and its tokens.
-
-    Parameters
-    ----------
-    text
-        The statement, without the ``;`` at its end.
-    dialect
-        Which engine's SQL it is written in.
-    origin
-        Where its parts were written, when it was composed of them.
-    """
+    """A SQL text without the ``;`` at its end, and its tokens; and where its parts were written, if it is composed."""
 
     text: str
     dialect: Dialect
@@ -184,14 +164,9 @@ def query_in(statement: Statement, part: QueryPart) -> Statement:
 
 
 class SqlText:
-    """The text of one statement, which is split once for each dialect that is asked for.
+    """The text of one statement as the user wrote it, which is split once for each dialect that is asked for.
 
-    Parameters
-    ----------
-    text
-        The statement, as the user wrote it.
-    part
-        Where the query is in it; None when it is one.
+    `part` is where the query is in it; None when it is one.
     """
 
     def __init__(self, text: str, part: QueryPart | None = None) -> None:
@@ -247,33 +222,15 @@ class Around:
 
 
 @dataclass(frozen=True, slots=True)
-class QuotedName:
-    """A name, which each engine's SQL has in quotes of its own."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class StructBegin:
-    """How a call begins that makes a struct."""
-
-
-@dataclass(frozen=True, slots=True)
 class StructField:
-    """The name of a field in such a call, in front of its value."""
+    """The name of a field in a call that makes a struct, in front of its value; the first one begins the call."""
 
     name: str
+    is_first: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GivenMap:
-    """A map as Python has it: an engine would read a dictionary as a struct."""
-
-    pairs: tuple[tuple[Any, Any], ...]
-
-
-Piece = str | Slice | Around | QuotedName | StructBegin | StructField | Given | GivenMap
-"""Text of this package, a part of the user's SQL, a part with text around it, a name, or a Python value."""
+Piece = str | Slice | Around | StructField | Given
+"""Text of this package, a part of the user's SQL, a part with text around it, a field, or a Python value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,17 +248,8 @@ class Composition:
     def of(self, dialect: Dialect, taken: Collection[str] = ()) -> tuple[Statement, dict[str, Any]]:
         """Return the query in an engine's SQL, and its Python values by the names of their parameters.
 
-        Parameters
-        ----------
-        dialect
-            Which engine's.
-        taken
-            The names of the user's own parameters.
-
-        Raises
-        ------
-        InvalidInput
-            When a part was read in another dialect, and is no whole tokens in this one.
+        `taken` are the names of the user's own parameters. Raises when a part was read in another dialect, and is no
+        whole tokens in this one.
         """
         names = (name for number in count() if (name := f"sleeper_value_{number}") not in taken)
         rules = RULES[dialect]
@@ -313,20 +261,12 @@ class Composition:
             match piece:
                 case str():
                     text = piece
-                case QuotedName(name):
-                    text = quote_name(name, dialect=dialect)
-                case StructBegin():
-                    text = rules.struct_begin
-                case StructField(name):
-                    text = rules.struct_field.format(name=name, quoted=quote_name(name, dialect=dialect))
+                case StructField(name, is_first):
+                    text = (rules.struct_begin if is_first else "") + rules.struct_field.format(name)
                 case Given(value):
                     name = next(names)
                     values[name] = value
                     text = f":{name}"
-                case GivenMap(pairs):
-                    own = _values_of_map(pairs, rules, names)
-                    values |= own
-                    text = f"map({', '.join(f':{name}' for name in own)})"
                 case _:
                     around = Around("", piece, "") if isinstance(piece, Slice) else piece
                     _check_is_readable(around.part, dialect)
@@ -343,13 +283,6 @@ class Composition:
 
 def in_brackets(part: Slice) -> Around:
     return Around("(", part, ")")
-
-
-def _values_of_map(pairs: tuple[tuple[Any, Any], ...], rules: DialectRules, names: Iterator[str]) -> dict[str, Any]:
-    """Return the arguments of ``map()``, by the names of parameters."""
-    if rules.map_of_pairs:
-        return {next(names): part for pair in pairs for part in pair}
-    return {next(names): [pair[side] for pair in pairs] for side in (0, 1)}
 
 
 def _check_is_readable(part: Slice, dialect: Dialect) -> None:

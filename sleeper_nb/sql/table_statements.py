@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Literal
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.sql_values import Name, QueryPart
 from sleeper_nb.sql.grammar import Constant, StatementReader, begins_query, opens_query
 from sleeper_nb.sql.tokens import skip_brackets
-
-if TYPE_CHECKING:
-    from sleeper_nb.model.evolution import SchemaAlteration
 
 _HINT: Final = "write CREATE TABLE t ROW KEYS (a) [SORT KEYS (b)] [SPLITS (…)] [WITH (property = value)] AS SELECT …"
 _COLUMN_HINT: Final = "write CREATE TABLE t (a STRING, n INT NOT NULL) ROW KEYS (a)"
@@ -20,7 +18,7 @@ _AFTER_TYPE: Final = frozenset({
     ",", ")", "NOT", "NULL", "DEFAULT", "COMMENT", "CHECK", "PRIMARY", "UNIQUE", "REFERENCES", "GENERATED",
     "CONSTRAINT", "COLLATE", "USING", "FIRST", "AFTER",
 })  # fmt: skip
-DEFAULT_HINT: Final = "a default is a constant: write DEFAULT 0 or DEFAULT 'none'"
+_DEFAULT_HINT: Final = "a default is a constant: write DEFAULT 0 or DEFAULT 'none'"
 _INSTEAD: Final = {
     "PARTITIONED": "ROW KEYS and SPLITS say how a table is partitioned",
     "CLUSTERED": "write ROW KEYS (…), and SPLITS n for the number of leaf partitions",
@@ -39,17 +37,7 @@ _NOT_BESIDE_LIKE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition:
-    """A column of a new table, or one to add.
-
-    Parameters
-    ----------
-    type
-        Its type as written; "" where a query gives it.
-    default
-        The constant of its default; None for none.
-    comment
-        Its comment; "" for none.
-    """
+    """A column of a new table, or one to add; its type as written, "" where a query gives it."""
 
     name: Name
     type: str = ""
@@ -67,22 +55,8 @@ class ColumnDefinition:
 class CreateTable:
     """A statement that creates a table.
 
-    Parameters
-    ----------
-    columns
-        As written in brackets after the name; their types may be missing where a query gives them.
-    splits, leaves
-        The split points, or else the number of leaf partitions.
-    comment
-        The table's comment; "" for none.
-    checks
-        The conditions that rows must meet, each with its name, as written.
-    unique_keys
-        Whether no two rows may have the same row keys.
-    or_replace, if_not_exists
-        What happens when the table exists.
-    like
-        The table whose schema it gets.
+    The types of columns may be missing where a query gives them. There are split points, or else a number of leaves.
+    Checks have a name and a condition, as written. `like` is the table whose schema it gets.
     """
 
     name: Name
@@ -99,12 +73,6 @@ class CreateTable:
     if_not_exists: bool = False
     like: Name | None = None
     query: QueryPart | None = None
-
-    @property
-    def has_rules(self) -> bool:
-        """Whether it says more of its columns and rows than names, keys and types."""
-        of_columns = (column.not_null or column.comment or column.default is not None for column in self.columns)
-        return bool(self.comment or self.checks or self.unique_keys) or any(of_columns)
 
 
 def read_create_table(reader: StatementReader) -> CreateTable | None:
@@ -161,23 +129,23 @@ def _with_columns(reader: StatementReader, table: CreateTable) -> CreateTable:
     reader.expect("(", hint=_COLUMN_HINT)
     while not columns or reader.skip(","):
         if reader.word in {"PRIMARY", "UNIQUE", "FOREIGN"}:
-            raise key_refused(reader)
-        check = read_check(reader)
+            raise _key_refused(reader)
+        check = _check(reader)
         if check is None:
-            columns.append(read_column(reader))
+            columns.append(_column(reader))
         else:
             checks.append(check)
     reader.expect(")", hint=_COLUMN_HINT)
     return replace(table, columns=tuple(columns), checks=tuple(checks))
 
 
-def read_check(reader: StatementReader) -> tuple[str, str] | None:
+def _check(reader: StatementReader) -> tuple[str, str] | None:
     """Read ``[CONSTRAINT name] CHECK (condition)``: its name and condition; None for anything else."""
     name = ""
     if reader.skip("CONSTRAINT"):
         name = reader.read_name("a constraint", _COLUMN_HINT).text
         if reader.word in {"PRIMARY", "UNIQUE", "FOREIGN"}:
-            raise key_refused(reader)
+            raise _key_refused(reader)
         if not reader.spells("CHECK"):
             raise reader.error("CHECK is expected", "write CONSTRAINT name CHECK (condition)")
     if not reader.skip("CHECK"):
@@ -189,10 +157,10 @@ def read_check(reader: StatementReader) -> tuple[str, str] | None:
     return name, condition[1:-1].strip()
 
 
-def read_column(reader: StatementReader) -> ColumnDefinition:
+def _column(reader: StatementReader) -> ColumnDefinition:
     """Read ``name TYPE [NOT NULL] [DEFAULT x] [COMMENT '…']``."""
     column = ColumnDefinition(reader.read_path("a column", _COLUMN_HINT))
-    column = replace(column, type=read_type(reader))
+    column = replace(column, type=_type(reader))
     given = set[str]()
     while not reader.is_at_end and reader.word not in {",", ")"}:
         at, word = reader.offset, reader.word
@@ -203,7 +171,7 @@ def read_column(reader: StatementReader) -> ColumnDefinition:
     return column
 
 
-def read_type(reader: StatementReader) -> str:
+def _type(reader: StatementReader) -> str:
     return " ".join(_type_as_written(reader).split())
 
 
@@ -235,11 +203,11 @@ def _with_option(reader: StatementReader, column: ColumnDefinition) -> ColumnDef
     if reader.skip("NULL"):
         return replace(column, not_null=False)
     if reader.skip("DEFAULT"):
-        return replace(column, default=reader.read_literal(DEFAULT_HINT))
+        return replace(column, default=reader.read_literal(_DEFAULT_HINT))
     if reader.skip("COMMENT"):
         return replace(column, comment=reader.read_text("a comment", "write COMMENT 'miles'"))
     if reader.word in {"PRIMARY", "UNIQUE", "REFERENCES"}:
-        raise key_refused(reader)
+        raise _key_refused(reader)
     if reader.word == "CHECK":
         raise reader.error(
             "CHECK is expected after the columns,", "write it after a comma: (n INT, CHECK (n > 0))", reader.offset
@@ -249,7 +217,7 @@ def _with_option(reader: StatementReader, column: ColumnDefinition) -> ColumnDef
     raise reader.error(f"a column has no {token.text!r}", _COLUMN_HINT, reader.offset)
 
 
-def key_refused(reader: StatementReader) -> InvalidInput:
+def _key_refused(reader: StatementReader) -> InvalidInput:
     """Return the error of a promise about keys that others have: ``PRIMARY KEY``, ``UNIQUE (a)``, ``REFERENCES``."""
     word = {"PRIMARY": "PRIMARY KEY", "FOREIGN": "FOREIGN KEY"}.get(reader.word, reader.word)
     hint = _UNIQUE_KEYS if reader.word in {"PRIMARY", "UNIQUE"} else "leave it out: tables do not check each other"
@@ -284,7 +252,7 @@ def _with_clause(reader: StatementReader, table: CreateTable) -> CreateTable:
             )
         return table
     if word in {"PRIMARY", "UNIQUE"}:
-        raise key_refused(reader)
+        raise _key_refused(reader)
     if word in _INSTEAD:
         raise reader.error(f"CREATE TABLE takes no {word}", _INSTEAD[word], at)
     raise reader.error("AS and a query are expected", _HINT)
@@ -346,30 +314,39 @@ def _property_name(reader: StatementReader, hint: str) -> str:
 
 # ALTER TABLE
 
-ALTER_HINT: Final = (
+_ALTER_HINT: Final = (
     "write ALTER TABLE t ADD COLUMN a INT, RENAME COLUMN b TO c, DROP COLUMN d, ALTER COLUMN e TYPE BIGINT, "
     "ADD UNIQUE KEYS"
 )
 
 
+AlterAction = Literal[
+    "drop column", "drop check", "rename column", "add column", "change type", "set default", "set not null",
+    "set comment", "add check", "set unique keys",
+]  # fmt: skip
+_STEPS: Final[dict[AlterAction, int]] = {"drop column": 0, "drop check": 0, "rename column": 1, "add column": 2}
+"""One commit drops columns first, then renames, then adds them; all else comes after."""
+
+
 @dataclass(frozen=True, slots=True)
 class AlterClause:
-    """One clause of ``ALTER TABLE``: what it does to the schema, with names as written.
+    """One clause of ``ALTER TABLE``, with the column or check that it names as written; of a rename, both names.
 
-    Parameters
-    ----------
-    names
-        The column or the check that it names, and where; of a renamed column, both names. Empty for one without a name.
-    default
-        The constant after DEFAULT of ``ADD COLUMN`` or ``SET DEFAULT``, which the alteration lacks.
-    is_optional
-        Whether nothing happens when what it names exists, or is gone, already.
+    Its value is the `ColumnDefinition` of a new column, a type, a constant, a condition, or whether something is set.
+    If it is optional, nothing happens when what it names exists, or is gone, already.
     """
 
-    alteration: SchemaAlteration
+    action: AlterAction
     names: tuple[Name, ...] = ()
-    default: Constant = None
+    value: Any = None
     is_optional: bool = False
+
+    @property
+    def columns(self) -> tuple[Name, ...]:
+        """The columns that it names; of a rename to the same name in another case, the old one."""
+        if self.action in {"add check", "drop check"}:
+            return ()
+        return self.names[:1] if len({name.text.casefold() for name in self.names}) == 1 else self.names
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,7 +375,7 @@ def read_alter_table(reader: StatementReader) -> AlterTable | None:
     """Read ``ALTER TABLE …``; None for anything else that is altered."""
     if not reader.skip("ALTER", "TABLE"):
         return None
-    table = reader.read_table(ALTER_HINT)
+    table = reader.read_table(_ALTER_HINT)
     if reader.skip("RENAME", "TO"):
         new = NewTableName(reader.read_name("a table", "write RENAME TO u"))
         _expect_alone(reader)
@@ -407,9 +384,12 @@ def read_alter_table(reader: StatementReader) -> AlterTable | None:
         properties = _property_changes(reader)
         _expect_alone(reader)
         return AlterTable(table, properties)
-    from sleeper_nb.sql.alter_clauses import read_clauses  # heavy: the types of columns bring pyarrow
-
-    return AlterTable(table, read_clauses(reader))
+    clauses = [*_alter_clause(reader)]
+    while reader.skip(","):
+        clauses += _alter_clause(reader)
+    reader.expect_end(_ALTER_HINT)
+    _check_order(reader, clauses)
+    return AlterTable(table, tuple(clauses))
 
 
 def _expect_alone(reader: StatementReader) -> None:
@@ -417,7 +397,7 @@ def _expect_alone(reader: StatementReader) -> None:
         raise reader.error(
             "this is changed by a commit of its own", "write another statement for the rest", reader.offset
         )
-    reader.expect_end(ALTER_HINT)
+    reader.expect_end(_ALTER_HINT)
 
 
 def _property_changes(reader: StatementReader) -> SetProperties:
@@ -428,3 +408,107 @@ def _property_changes(reader: StatementReader) -> SetProperties:
     hint = "write UNSET TBLPROPERTIES (name)"
     names = reader.read_list(lambda: _property_name(reader, hint), hint)
     return SetProperties(tuple((name, None) for name in names))
+
+
+_ALTER_COLUMN_HINT: Final = (
+    "write ALTER COLUMN a TYPE BIGINT, SET DEFAULT 0, DROP DEFAULT, SET NOT NULL or COMMENT 'text'"
+)
+
+
+def _alter_clause(reader: StatementReader) -> Iterator[AlterClause]:
+    """Read one clause; one that lists several columns makes several changes."""
+    if reader.skip("ADD"):
+        yield from _added(reader)
+    elif reader.skip("RENAME"):
+        reader.skip("COLUMN")
+        old = reader.read_name("a column", _ALTER_HINT)
+        reader.expect("TO", hint="write RENAME COLUMN a TO b")
+        new = reader.read_name("a column", _ALTER_HINT)
+        yield AlterClause("rename column", (old, new))
+    elif reader.skip("DROP"):
+        yield from _dropped(reader)
+    elif reader.skip("ALTER"):
+        reader.skip("COLUMN")
+        yield _changed(reader)
+    else:
+        raise reader.error("ADD, RENAME, DROP or ALTER is expected", _ALTER_HINT)
+
+
+def _added(reader: StatementReader) -> Iterator[AlterClause]:
+    if reader.skip("UNIQUE", "KEYS"):
+        yield AlterClause("set unique keys", value=True)
+        return
+    if reader.word in {"PRIMARY", "UNIQUE", "FOREIGN"}:
+        raise _key_refused(reader)
+    check = _check(reader)
+    if check is not None:
+        name, condition = check
+        yield AlterClause("add check", (Name(name),) if name else (), condition)
+        return
+    _ = reader.skip("COLUMN") or reader.skip("COLUMNS")
+    if_not_exists = reader.skip("IF", "NOT", "EXISTS")
+    if reader.spells("("):
+        yield from reader.read_list(lambda: _addition(reader, is_optional=if_not_exists), _ALTER_HINT)
+    else:
+        yield _addition(reader, is_optional=if_not_exists)
+
+
+def _addition(reader: StatementReader, *, is_optional: bool) -> AlterClause:
+    column = _column(reader)
+    name = column.name
+    if not column.type:
+        raise reader.error(f"column {name.text!r} has no type", f"write ADD COLUMN {name} INT", name.at)
+    if "." in name.text and column.default is not None:
+        problem = f"{name.text!r} cannot have a default: it is a field of a struct"
+        raise reader.error(problem, "leave it out", name.at)
+    return AlterClause("add column", (name,), column, is_optional)
+
+
+def _dropped(reader: StatementReader) -> Iterator[AlterClause]:
+    if reader.skip("UNIQUE", "KEYS"):
+        yield AlterClause("set unique keys", value=False)
+        return
+    if reader.skip("CONSTRAINT"):
+        if_exists = reader.skip("IF", "EXISTS")
+        check = reader.read_name("a constraint", "write DROP CONSTRAINT name")
+        yield AlterClause("drop check", (check,), is_optional=if_exists)
+        return
+    _ = reader.skip("COLUMN") or reader.skip("COLUMNS")
+    if_exists = reader.skip("IF", "EXISTS")
+    several = reader.spells("(")
+    names = reader.read_names("a column", _ALTER_HINT) if several else (reader.read_name("a column", _ALTER_HINT),)
+    yield from (AlterClause("drop column", (name,), is_optional=if_exists) for name in names)
+
+
+def _changed(reader: StatementReader) -> AlterClause:
+    column = reader.read_path("a column", _ALTER_COLUMN_HINT)
+    if reader.skip("TYPE") or reader.skip("SET", "DATA", "TYPE") or reader.skip("SET", "TYPE"):
+        kind = _type(reader)
+        if not kind:
+            raise reader.error("a type is expected", _ALTER_COLUMN_HINT)
+        return AlterClause("change type", (column,), kind)
+    if reader.skip("SET", "DEFAULT"):
+        return AlterClause("set default", (column,), reader.read_literal(_DEFAULT_HINT))
+    if reader.skip("DROP", "DEFAULT"):
+        return AlterClause("set default", (column,))
+    if reader.skip("SET", "NOT", "NULL"):
+        return AlterClause("set not null", (column,), value=True)
+    if reader.skip("DROP", "NOT", "NULL"):
+        return AlterClause("set not null", (column,), value=False)
+    if reader.skip("COMMENT"):
+        return AlterClause("set comment", (column,), reader.read_text("a comment", _ALTER_COLUMN_HINT))
+    raise reader.error("what to change is expected", _ALTER_COLUMN_HINT)
+
+
+def _check_order(reader: StatementReader, clauses: Sequence[AlterClause]) -> None:
+    """Raise when the order of the clauses matters."""
+    steps = [_STEPS.get(each.action, len(_STEPS)) for each in clauses]
+    is_in_order = steps == sorted(steps)
+    named: set[str] = set()
+    for clause in clauses:
+        for name in clause.columns:
+            key = name.text.casefold()
+            if key in named and not (is_in_order and clause.action == "add column"):
+                problem = f"column {name.text!r} is in two clauses"
+                raise reader.error(problem, "write two statements, so that their order is clear", name.at)
+            named.add(key)

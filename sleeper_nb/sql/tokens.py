@@ -37,7 +37,7 @@ DEEPEST: Final = 200
 
 CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
 """The bracket that closes each opening one."""
-_CLOSERS: Final = frozenset(CLOSING.values())
+CLOSERS: Final = frozenset(CLOSING.values())
 
 
 class Token(NamedTuple):
@@ -60,15 +60,7 @@ class Token(NamedTuple):
 
 
 def tokenize(sql: str, *, dialect: Dialect) -> tuple[Token, ...]:
-    """Split a SQL text into tokens; whitespace and comments are left out.
-
-    A statement is split once: `sleeper_nb.sql.statement.Statement` holds its tokens.
-
-    Raises
-    ------
-    InvalidInput
-        A string, a quoted name or a block comment has no end.
-    """
+    """Split a SQL text into tokens, once: `Statement` holds them. Raises for a string or comment without an end."""
     pattern, tokens, at = RULES[dialect].tokens, [], 0
     while at < len(sql):
         match = pattern.match(sql, at)
@@ -178,6 +170,6 @@ def depth_of(tokens: Sequence[Token]) -> int:
         if token.symbol in CLOSING:
             depth += 1
             deepest = max(deepest, depth)
-        elif token.symbol in _CLOSERS and depth:
+        elif token.symbol in CLOSERS and depth:
             depth -= 1
     return deepest

@@ -33,12 +33,7 @@ _CONVERT: Final = "convert the column first, or leave it out"
 class BoundVariable:
     """A variable with rows, as it was when its statement was bound; or a view of ours that is read as one.
 
-    Parameters
-    ----------
-    rows
-        Its rows; a Spark DataFrame computes them when it is asked.
-    kind
-        What users call it.
+    A Spark DataFrame computes its rows when it is asked.
     """
 
     name: str
@@ -68,13 +63,8 @@ class BoundVariable:
 class Variables:
     """The variables that one statement may read. Each is converted once, however often the statement names it.
 
-    Parameters
-    ----------
-    values
-        The user's variables, by name. Only those that a statement names, or nearly names, are looked at: others may be
-        objects that do something when they are.
-    hidden
-        Returns the names, in lower case, of what Spark itself has, which is read instead.
+    Only those that a statement names, or nearly names, are looked at: others may be objects that do something when they
+    are. `hidden` returns the names, in lower case, of what Spark itself has, which is read instead.
     """
 
     def __init__(self, values: Mapping[str, Any], hidden: Callable[[], frozenset[str]] = frozenset) -> None:
@@ -130,13 +120,7 @@ class Variables:
 
 
 def _rows_of(name: str, data: Any) -> pa.Table | DataFrame:
-    """Return the rows of a variable as both engines read them; a Spark DataFrame stays one.
-
-    Raises
-    ------
-    InvalidInput
-        When its rows cannot be read, their values would be changed, or two columns have the same name.
-    """
+    """Return the rows of a variable as both engines read them; a Spark DataFrame stays one."""
     from sleeper_nb.load.sources import is_pandas, is_spark_frame, with_index
 
     data = with_index(data)

@@ -21,10 +21,7 @@ RESERVED = frozenset({
     "AS", "FOR", "WHEN", "RETURNING", "AND", "OR", "THEN", "END",
 })  # fmt: skip
 """Words that can follow a table, so that none of them is an alias or a table's name unless it is quoted."""
-_UNIT = re.compile(
-    r"(NANO|MICRO|MILLI)?SECONDS?|MINUTES?|HOURS?|DAYS?|WEEKS?|MONTHS?|QUARTERS?|YEARS?|DECADES?|CENTUR(Y|IES)"
-    r"|MILLENNI(UM|A)S?"
-)
+_UNIT = re.compile(r"(MICRO|MILLI)?SECONDS?|MINUTES?|HOURS?|DAYS?|WEEKS?|MONTHS?|QUARTERS?|YEARS?")
 _REFERENCE = re.compile(r"\w+(?:[-.:]\w+)*")
 _WHOLE_NUMBER = re.compile(r"-?[0-9]+")
 _KINDS: dict[str, Literal["version", "timestamp"]] = {
@@ -37,19 +34,10 @@ _HINT = "write VERSION AS OF 12, VERSION AS OF 'before-fix' for a savepoint, or 
 
 @dataclass(frozen=True, slots=True)
 class VersionClause:
-    """Which version of a table a statement asks for.
+    """Which version of a table a statement asks for, and the span of the clause in it.
 
-    Attributes
-    ----------
-    kind
-        ``"version"`` and ``"timestamp"`` as the clause says; ``"reference"`` for ``table@ref``, which may be either.
-    text
-        The text of the literal or expression, as written in the statement (quotes included).
-    literal
-        The value of a plain literal: ``12``, ``"snapshot.12"``, ``"2026-11-01 10:00:00"``. None for an expression, a
-        parameter or a typed literal, which the engine evaluates.
-    start, end
-        The span of the clause in the statement, in characters.
+    The kind is ``"reference"`` for ``table@ref``, which may be a version or a time. `text` is the literal or expression
+    as written, quotes included; `literal` the value of a plain one, None for what the engine evaluates.
     """
 
     kind: Literal["version", "timestamp", "reference"]
@@ -60,16 +48,9 @@ class VersionClause:
 
 
 def read_clause(statement: Statement, at: int) -> tuple[VersionClause, int] | None:
-    """Read the clause that begins at an index of the tokens; None when none begins there.
+    """Return the clause that begins at an index of the tokens, and the index after it; None when none begins there.
 
-    Returns
-    -------
-    The clause, and the index of the token after it.
-
-    Raises
-    ------
-    InvalidInput
-        A clause begins there but names no version.
+    Raises for one that names no version.
     """
     tokens = statement.tokens
     if not (0 <= at < len(tokens) and (tokens[at].symbol == "@" or tokens[at].word in _BEGINNINGS)):
@@ -140,77 +121,41 @@ def _version(tokens: Sequence[Token], at: int) -> int:
 
 
 def _expression(tokens: Sequence[Token], at: int) -> int:
-    """Return the index after a value expression: operands with arithmetic between them."""
+    """Return the index after a value: a literal, a parameter, a call, or any expression in brackets; sums of them."""
     at = _operand(tokens, at)
-    while at < len(tokens) and tokens[at].kind == "symbol" and tokens[at].text in "+-*/%|^&":
-        at = _operand(tokens, at + (2 if spells(tokens, at, "|", "|") else 1))
+    while at < len(tokens) and tokens[at].symbol in {"+", "-"}:
+        at = _operand(tokens, at + 1)
     return at
 
 
 def _operand(tokens: Sequence[Token], at: int) -> int:
-    while at < len(tokens) and tokens[at].text in {"+", "-"}:
+    while at < len(tokens) and tokens[at].symbol in {"+", "-"}:
         at += 1
     if at >= len(tokens) or tokens[at].word in RESERVED:
         return at
     token = tokens[at]
     if token.symbol == "(":
         at = skip_brackets(tokens, at)
-    elif token.word == "CASE":
-        at = _end_of_case(tokens, at)
     elif token.word == "INTERVAL":
-        at = _interval(tokens, at + 1)
+        at = _operand(tokens, at + 1)
+        at += at < len(tokens) and _UNIT.fullmatch(tokens[at].word) is not None
     elif token.kind in {"word", "quoted"}:
         at = _named(tokens, at)
-    elif token.kind in {"string", "number"} or token.text == "?":
+    elif token.kind in {"string", "number"}:
         at += 1
-    elif token.text in {":", "$"}:
+    elif token.symbol in {":", "$"}:
         at = min(at + 2, len(tokens))
-    return _after_value(tokens, at)
+    while spells(tokens, at, "::") and at + 1 < len(tokens):
+        at = _named(tokens, at + 1)
+    return at
 
 
 def _named(tokens: Sequence[Token], at: int) -> int:
-    """Pass over a name, a call or a typed literal such as ``TIMESTAMP '…'``."""
-    typed = tokens[at].word in _TYPES
+    """Return the index after a name, a call or a typed literal such as ``TIMESTAMP '…'``."""
+    is_type = tokens[at].word in _TYPES
     at += 1
     while spells(tokens, at, ".") and at + 1 < len(tokens):
         at += 2
     if spells(tokens, at, "("):
         return skip_brackets(tokens, at)
-    if typed and tokens[at : at + 1] and tokens[at].word in {"WITH", "WITHOUT"} and spells(tokens, at + 1, "TIME"):
-        at += 3
-    return at + 1 if typed and at < len(tokens) and tokens[at].kind == "string" else at
-
-
-def _after_value(tokens: Sequence[Token], at: int) -> int:
-    """Pass over casts, subscripts and ``AT TIME ZONE`` after a value."""
-    while at < len(tokens):
-        if spells(tokens, at, "::"):
-            at = _named(tokens, at + 1) if at + 1 < len(tokens) else at + 1
-            if spells(tokens, at + 1, "TIME", "ZONE") and tokens[at].word in {"WITH", "WITHOUT"}:
-                at += 3
-        elif spells(tokens, at, "["):
-            at = skip_brackets(tokens, at)
-        elif spells(tokens, at, "AT", "TIME", "ZONE"):
-            at = _operand(tokens, at + 3)
-        else:
-            break
-    return at
-
-
-def _interval(tokens: Sequence[Token], at: int) -> int:
-    """Pass over ``1 hour``, ``'1' day``, ``'1-2' YEAR TO MONTH``, ``1 day 2 hours`` or ``'1 hour'``."""
-    after = _operand(tokens, at)
-    while after < len(tokens) and _UNIT.fullmatch(tokens[after].word):
-        after += 2 if spells(tokens, after + 1, "TO") and after + 2 < len(tokens) else 1
-        if after + 1 < len(tokens) and tokens[after].kind in {"number", "string"}:
-            after += 1
-    return after
-
-
-def _end_of_case(tokens: Sequence[Token], at: int) -> int:
-    depth = 0
-    for index in range(at, len(tokens)):
-        depth += (tokens[index].word == "CASE") - (tokens[index].word == "END")
-        if depth == 0:
-            return index + 1
-    return len(tokens)
+    return at + 1 if is_type and at < len(tokens) and tokens[at].kind == "string" else at

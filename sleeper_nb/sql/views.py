@@ -21,16 +21,9 @@ from sleeper_nb.sql.tokens import skip_brackets, spells
 
 @dataclass(frozen=True, slots=True)
 class ViewStatement:
-    """What a statement does to the session's views.
+    """What a statement does to the session's views; without a query, the session has no such view afterwards.
 
-    Parameters
-    ----------
-    query
-        The query of a new view; None when the session has no such view afterwards.
-    by_engine
-        Whether the engine runs the statement: it makes or drops a view of its own.
-    if_exists
-        Whether the view may be absent.
+    If `by_engine`, the engine runs the statement: it makes or drops a view of its own.
     """
 
     name: str
@@ -52,12 +45,8 @@ class ViewStatement:
 def changed_view(statement: Statement, references: tuple[TableReference, ...], binder: Binder) -> ViewStatement | None:
     """Return what a statement does to the session's views; None when it does nothing, or the engine decides.
 
-    Raises
-    ------
-    InvalidInput
-        When the statement makes something that would be lost after it, or the view would need parameters.
-    AlreadyExists, NotFound
-        When the view to create exists, or the view to drop does not.
+    Raises when the statement makes something that would be lost after it, the view would need parameters, the view to
+    create exists, or the view to drop does not.
     """
     target = next((reference for reference in references if reference.role == "write"), None)
     if target is None:
@@ -103,20 +92,9 @@ def _dropped(name: str, binder: Binder, *, if_exists: bool) -> ViewStatement:
 
 
 def _created(name: str, rest: Statement, binder: Binder, *, or_replace: bool, if_not_exists: bool) -> ViewStatement:
-    """Return the change that creates a view.
+    """Return the change that creates a view; an engine that keeps views makes one of files (``USING``) itself.
 
-    Parameters
-    ----------
-    name
-        The view's name.
-    rest
-        What follows the name: perhaps the names of the columns, and ``AS`` and the query.
-    binder
-        Knows the views that exist.
-
-    Returns
-    -------
-    The change; an engine that keeps views makes one of files with options (``USING``) itself.
+    `rest` is what follows the name: perhaps the names of the columns, and ``AS`` and the query.
     """
     tokens = rest.tokens
     end_of_columns = skip_brackets(tokens, 0) if spells(tokens, 0, "(") else 0

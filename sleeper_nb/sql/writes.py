@@ -6,7 +6,6 @@ all its version clauses. Of statements that change rows, conditions and values g
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -80,13 +79,7 @@ Change = (
 
 @dataclass(frozen=True, slots=True)
 class WritingStatement:
-    """A statement of our own grammar.
-
-    Parameters
-    ----------
-    is_explained
-        Whether ``EXPLAIN`` is before it.
-    """
+    """A statement of our own grammar, perhaps with ``EXPLAIN`` before it."""
 
     statement: Statement
     change: Change
@@ -107,10 +100,7 @@ class WritingStatement:
 def read_writing_statement(statement: Statement) -> WritingStatement | None:
     """Return what a statement of our own grammar says; None for any other, such as a query.
 
-    Raises
-    ------
-    InvalidInput
-        When it begins like a supported statement and goes on otherwise; or when a second statement follows.
+    Raises when it begins like a supported statement and goes on otherwise; or when a second statement follows.
     """
     start = end_of_explain(statement)
     names, verb = names_of_with(statement, start)
@@ -139,10 +129,6 @@ def is_writing(text: str) -> bool:
 def _drop(reader: StatementReader) -> DropTable | None:
     hint: Hint = "write DROP TABLE [IF EXISTS] t"
     if not reader.skip("DROP", "TABLE"):
-        after = reader.peek(1)
-        if after is not None and len(reader.tokens) == reader.at + 2 and after.kind in {"word", "quoted"}:
-            reader.skip("DROP")
-            raise reader.error("TABLE or VIEW is expected", f"write DROP TABLE {after.text}")
         return None
     if_exists = reader.skip("IF", "EXISTS")
     table = reader.read_table(hint)
@@ -235,8 +221,8 @@ _FOREIGN: Final[Mapping[str, tuple[str, str, str] | Callable[[str], Hint]]] = {
                "session.table({table!r}).maintenance.collect_garbage()"),
     "RESTORE": ("restore a version", "rollback {table} 1", "session.table({table!r}).rollback(1)"),
     "SHOW CREATE TABLE": ("see its columns and rules", "describe {table} --fields", "session.table({table!r}).schema"),
-    "COPY FROM": ("load a file", "ingest {table} {file}", "session.table({table!r}).ingest({file!r})"),
-    "COPY": ("write a file", "export {table} {file}", "session.table({table!r}).export({file!r})"),
+    "COPY FROM": ("load a file", "ingest {table} a.csv", "session.table({table!r}).ingest('a.csv')"),
+    "COPY": ("write a file", "export {table} a.csv", "session.table({table!r}).export('a.csv')"),
     "REPLACE TABLE": "write CREATE OR REPLACE TABLE {} ROW KEYS (…) AS SELECT …".format,
     "REPLACE INTO": to_update_rows,
     "UPSERT INTO": to_update_rows,
@@ -260,12 +246,10 @@ def _refuse_foreign(reader: StatementReader) -> None:
     _ = reader.skip("TABLE") or reader.skip("INTO")
     token = reader.peek()
     table = token.text if token is not None and is_name(token) else "t"
-    file = next((text[1:-1] for text in words if text.startswith("'")), "a.csv")
     what = _FOREIGN["COPY FROM" if begin == "COPY" and "FROM" in words else begin]
     if isinstance(what, tuple):
         purpose, line, python = what
-        same = Action(line.format(table=table, file=shlex.quote(file)), python.format(table=table, file=file))
-        hint = (f"to {purpose}: ", same)
+        hint = (f"to {purpose}: ", Action(line.format(table=table), python.format(table=table)))
     else:
         hint = what(table)
     raise reader.error(f"there is no {begin}", hint, start)

@@ -32,9 +32,7 @@ from sleeper_nb.edit.row_edit import (
 from sleeper_nb.edit.row_editor import ChangeReport, RowEditor
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput
-from sleeper_nb.load.conform import (
-    no_place,
-)
+from sleeper_nb.load.conform import no_place
 from sleeper_nb.load.row_checks import NOT_JUDGED, JudgedRows, opened_checks
 from sleeper_nb.model.jobs import DoneBefore, check_job_id
 from sleeper_nb.model.load_hints import Conversion, for_change, for_table, name_table_in_hints
@@ -49,12 +47,11 @@ from sleeper_nb.query.queries import Queries
 from sleeper_nb.read import job_tracking
 from sleeper_nb.report import counted, notes_line
 from sleeper_nb.sql.binding import BoundSource
-from sleeper_nb.sql.expressions import literals_in, names_in
 from sleeper_nb.sql.found_rows import SOURCE_ROW, source_rows
+from sleeper_nb.sql.grammar import literals_in, names_in
 from sleeper_nb.sql.statement import SqlText
-from sleeper_nb.table.edit_finder import EditFinder
+from sleeper_nb.table.edit_finder import EditFinder, SearchedVersion
 from sleeper_nb.table.publishing import note_after, note_after_all
-from sleeper_nb.table.searched_version import SearchedVersion
 from sleeper_nb.versions.leases import ReadGuard
 from sleeper_nb.versions.periodic_savepoints import save_after
 
@@ -117,18 +114,8 @@ class Source:
 class BoundEdit:
     """An edit of rows of one table, ready to run.
 
-    Parameters
-    ----------
-    table
-        The table.
-    operation
-        What history calls it: ``delete``, ``update``, ``upsert``, ``merge``, ``overwrite``.
-    change, queries
-        The change, and what runs its queries.
-    remarks
-        What its report says of the source, besides counts.
-    conversion
-        How a value becomes one of another type, for hints.
+    History calls it by its `operation`: ``delete``, ``update``, ``upsert``, ``merge`` or ``overwrite``. `remarks` are
+    what its report says of the source, besides counts; `conversion` says in hints how a value gets another type.
     """
 
     table: OpenTable
@@ -141,15 +128,8 @@ class BoundEdit:
     def run(self, *, dry_run: bool, force: bool, message: str | None = None, job_id: str | None = None) -> ChangeReport:
         """Change the rows, or return what would be changed.
 
-        Raises
-        ------
-        ConfirmationNeeded
-            When the statement has no condition, or one that names no column of the table and reaches all rows, and
-            neither `dry_run` nor `force` is given; it has the plan.
-        InvalidInput, NotFound
-            When the statement or a new value is wrong; nothing was changed.
-        ConflictError
-            When other writers changed the same rows in each attempt; nothing was changed.
+        `ConfirmationNeeded`, with the plan, when there is no condition, or one that names no column of the table and
+        reaches all rows, and neither `dry_run` nor `force` is given. After any error nothing was changed.
         """
         with name_table_in_hints(self.table.name):
             return self._run(dry_run=dry_run, force=force, message=message, job_id=job_id)
@@ -248,16 +228,8 @@ class BoundEdit:
     def purge(self, *, dry_run: bool, force: bool, message: str | None) -> PurgeReport:
         """Delete rows, and all versions, savepoints and files that have them; or return what would be deleted.
 
-        Raises
-        ------
-        ConfirmationNeeded
-            When versions, savepoints or all rows would be deleted, without `dry_run` or `force`; it has the plan.
-        StateRuleBroken
-            When the table is offline.
-        StorageError
-            When files to be deleted are reached through a symbolic link; nothing was changed.
-        InvalidInput
-            When the condition is wrong.
+        `ConfirmationNeeded`, with the plan, when versions, savepoints or all rows would go, without `dry_run` or
+        `force`.
         """
         table, rows = self.table, self._purge
         if not dry_run:
@@ -322,11 +294,8 @@ class BoundEdit:
     def _done_before(self, done: DoneBefore) -> ChangeReport:
         made = done.snapshot
         counts = EditCounts(made.inserted_rows or 0, made.updated_rows or 0, made.deleted_rows or 0)
-        return ChangeReport(
-            operation=self.operation, table=self.table.name, snapshot=made, since=made.id, counts=counts,
-            source_rows=None, matched=None, files=0, bytes=0, leaves=0, files_written=None, bytes_written=None,
-            vectors=None, seconds=0.0, dry_run=False, note=done.note,
-        )  # fmt: skip
+        table, note = self.table.name, done.note
+        return ChangeReport(self.operation, table, snapshot=made, since=made.id, counts=counts, note=note)
 
     def _saved(self, report: ChangeReport) -> ChangeReport:
         self.table.components.progress.finish("")

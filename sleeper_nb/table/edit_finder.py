@@ -6,9 +6,12 @@ merge counts, which rows go and come, and what is refused. Nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,29 +30,37 @@ from sleeper_nb.edit.row_edit import (
     InsertColumns,
     MergeRows,
     OverwriteRows,
+    QualifiedColumn,
     ReplacedAll,
     ReplacedByColumns,
     ReplacedRegions,
     ReplacedWhere,
     RowEdit,
-    SourceColumn,
     Target,
     UpdateAll,
     UpdateColumns,
     UpdateRows,
     WhenClause,
 )
+from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.load.conform import no_place
-from sleeper_nb.load.row_checks import values_text
+from sleeper_nb.load.conform import RawColumns, compare, no_place, raise_first, row_number
+from sleeper_nb.load.json_files import columns_of_objects
+from sleeper_nb.load.load_options import EXACT
+from sleeper_nb.load.row_checks import opened_checks, values_text
 from sleeper_nb.model.deletions import FILE_NUMBER, POSITION
-from sleeper_nb.model.schema import Member, Schema
+from sleeper_nb.model.partitions import Region
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import VersionReference
 from sleeper_nb.model.sql_values import Given, Name, Slice
+from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import EditCounts
+from sleeper_nb.query.queries import Queries
+from sleeper_nb.query.result import QueryResult
 from sleeper_nb.read.live_rows import Positions
+from sleeper_nb.read.scan_plan import TableRows, plan_scan
 from sleeper_nb.report import counted, values_of
-from sleeper_nb.sql.dialects import RULES
-from sleeper_nb.sql.expressions import check_no_whole_rows, is_plainly_condition, names_in
+from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.sql.found_rows import (
     ACTION,
     MATCHED,
@@ -57,40 +68,161 @@ from sleeper_nb.sql.found_rows import (
     SOURCE_ROW,
     TARGET,
     MergeQueries,
-    Value,
-    Values,
+    Row,
+    check_no_whole_rows,
     conditions_by_tables,
     deleted_rows,
+    key_column,
     new_rows_outside,
-    old_column,
     query_of_conditions,
     rows_equal_to_new,
     rows_in_regions,
     updated_rows,
     value_column,
 )
-from sleeper_nb.sql.grammar import E, placed
-from sleeper_nb.sql.statement import Composition, GivenMap
-from sleeper_nb.table.searched_version import FoundRows, Place, SearchedVersion
+from sleeper_nb.sql.grammar import E, is_plainly_condition, names_in, placed
+from sleeper_nb.sql.statement import Composition
+from sleeper_nb.table_at import TableAt
+from sleeper_nb.versions.resolve import Resolved
 
 _Mask = npt.NDArray[np.bool_]
 _LONGEST = 40
 """A condition up to so many characters is repeated in a hint."""
 _FILE_BITS = 40
 """A place as one number has the file above so many bits of the position."""
+_MOST_WATCHED: Final = 64
+"""So many regions of a change are remembered one by one."""
+_TYPES: Final = {FILE_NUMBER: pa.int32(), POSITION: pa.int64(), ACTION: pa.int32(), SOURCE_ROW: pa.int64()}
+
+Place = Callable[[int], str]
+"""Names a row in errors."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundRows:
+    """The answer of a query about rows, the data files that `FILE_NUMBER` counts, and the regions searched."""
+
+    rows: pa.Table
+    filenames: Sequence[str]
+    watched: tuple[Region, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SearchedVersion:
+    """The version of a table on which a change of its rows is computed; `of_change` runs queries about it.
+
+    `searched` has the rows that are looked for, when they are others than the version's: those of a purge.
+    """
+
+    table: OpenTable
+    state: TableState
+    of_change: Queries
+    searched: TableState | None = None
+
+    @property
+    def schema(self) -> Schema:
+        return self._rows.schema
+
+    @property
+    def filenames(self) -> Sequence[str]:
+        """All data files, as a scan of all rows counts them."""
+        return plan_scan(self._rows).filenames
+
+    @property
+    def _rows(self) -> TableState:
+        return self.state if self.searched is None else self.searched
+
+    def fitted(self, rows: pa.Table, place: Place = row_number) -> pa.Table:
+        """Return rows as the table has them; raise for a value that does not fit, naming its row, and a broken rule."""
+        schema = self.state.schema
+        fit = compare(RawColumns.of(rows, place), schema).table(schema)
+        with opened_checks(self.table.load_checks(schema)) as checks:
+            raise_first(tuple(checks.differences(fit, place)))
+        return fit
+
+    def queries(self, rows: Mapping[str, pa.Table] = MappingProxyType({})) -> Queries:
+        """Return what runs queries that read this version of the table, and some rows by name."""
+        queries, own = self.of_change, self._source
+
+        def found(name: str, version: VersionReference | None) -> BoundSource | None:
+            if name in rows:
+                return None
+            if name == TARGET:
+                if self.searched is None:
+                    return replace(own, with_places=True)
+                return replace(own, rows=TableRows(self.searched), reader=None, with_places=True)
+            has_name = name.casefold() == self.table.name.casefold()
+            if has_name and self.searched is not None:
+                # after the deletion it would be answered otherwise, and mean other rows of older versions
+                hint = "read the values first, and name them in the condition: k IN (1, 2)"
+                raise InvalidInput(f"the condition of a purge cannot read table {name!r} itself", hint=hint)
+            return own if has_name and version is None else queries.lookup(name, version)
+
+        return replace(queries, lookup=found, data=ChainMap({**rows}, queries.data))  # type: ignore[arg-type]  # only read
+
+    @cached_property
+    def _source(self) -> BoundSource:
+        store, number = self.table.store, self.state.snapshot_id
+        snapshot = store.catalog.snapshot(store.table_id, number)
+        if snapshot is None:
+            raise NotFound(f"snapshot {number} of table {self.table.name!r} expired meanwhile", hint="run it again")
+        return TableAt(self.table, Resolved(snapshot), loaded=self.state).source()
+
+    def check_unprocessed(self) -> None:
+        """Raise `InvalidInput` when queries show rows of the version that have no place of their own."""
+        rows = self._source.rows
+        if isinstance(rows, TableRows) and not rows.processing.is_nothing:
+            raise InvalidInput(
+                f"rows of table {self.table.name!r} cannot be changed: queries show what is left after "
+                f"{rows.processing}",
+                hint="load rows that change others, or copy the table: CREATE TABLE … AS SELECT",
+            )
+
+    def read_in(self, source: BoundSource) -> TableRows | None:
+        """Return what a source of a query reads of this version; None when it is another version or table."""
+        rows = source.rows
+        if not isinstance(rows, TableRows) or source.table != self.table.name:
+            return None
+        return rows if rows.state.snapshot_id == self.state.snapshot_id else None
+
+    def watched_in(self, sources: Iterable[BoundSource]) -> tuple[Region, ...]:
+        """Return where sources of a query read this version: what others add there changes the answer."""
+        found = [_watched(rows) for each in sources if (rows := self.read_in(each)) is not None]
+        return tuple(dict.fromkeys(region for regions in found for region in regions))
+
+    def unread(self, query: Composition, rows: Mapping[str, pa.Table]) -> QueryResult:
+        """Return the result of a query about some rows by name, also of the table that is changed."""
+        return replace(self.queries(rows), dry_run=True).run(query)
+
+    def answered(self, query: Composition, rows: Mapping[str, pa.Table]) -> FoundRows:
+        """Answer a query about the rows of the version."""
+        result = self.queries(rows).run(query)
+        answer = result.to_arrow()
+        for name in set(_TYPES) & set(answer.column_names):
+            at = answer.column_names.index(name)
+            answer = answer.set_column(at, name, answer[name].cast(_TYPES[name]))
+        target = next((each for each in result.sources if each.with_places), None)
+        filenames = () if target is None or target.plan is None else target.plan.filenames
+        return FoundRows(answer, filenames, self.watched_in(result.sources))
+
+
+def _watched(rows: TableRows) -> tuple[Region, ...]:
+    """Return where rows were looked for: rows that others add there may be ones that the change is about."""
+    regions = rows.pruning.regions
+    if regions is None:
+        return (Region.whole(rows.state.schema),)
+    if len(regions) > _MOST_WATCHED:
+        leaves = {leaf.id: leaf.region for region in regions for leaf in rows.state.tree.leaves_in(region)}
+        regions = tuple(leaves.values())
+    return tuple(regions) if len(regions) <= _MOST_WATCHED else (Region.whole(rows.state.schema),)
 
 
 @dataclass(frozen=True, eq=False)
 class EditFinder:
     """Finds what a change is about in one version.
 
-    Parameters
-    ----------
-    change, version
-        The change, and the version of the table.
-    source
-        The rows of a merge's source, numbered in `SOURCE_ROW`; of an overwrite, the new rows as they fit the table; of
-        another change, none.
+    `source` has the rows of a merge's source, numbered in `SOURCE_ROW`; of an overwrite, the new rows as they fit the
+    table.
     """
 
     change: RowEdit
@@ -98,14 +230,7 @@ class EditFinder:
     source: pa.Table
 
     def find(self) -> EditList:
-        """Return what changes.
-
-        Raises
-        ------
-        InvalidInput, NotFound
-            When the statement names no column, or a row as a whole; several source rows change one row, or a new value
-            does not fit.
-        """
+        """Return what changes; raise for a name that is no column, a whole row, or a value that does not fit."""
         check_no_whole_rows(self.change, self.schema.names)
         if self.version.of_change.asked.takes_any_condition and self.version.searched is None:
             self._check_are_conditions()
@@ -156,58 +281,57 @@ class EditFinder:
 
     def _updated(self, update: UpdateRows) -> EditList:
         assigned = self._assigned(update.assignments, update.target)
-        values = {name: value for name, value in assigned.items() if value is not None}
-        others = [name for name in self.schema.names if name not in assigned]
-        found = self.version.answered(updated_rows(update, values, others), {})
-        given = found.rows.drop_columns([FILE_NUMBER, POSITION])
-        if given.column_names != [*values, *others]:  # COLUMNS(*) of DuckDB
+        row = self._whole_row(assigned, update.target)
+        found = self.version.answered(updated_rows(update, row, self._keys), {})
+        given = found.rows.drop_columns([FILE_NUMBER, POSITION, *map(key_column, self._keys)])
+        if given.column_names != [*row]:  # COLUMNS(*) of DuckDB
             raise InvalidInput("a value of SET is several columns", hint="write one value for each column")
-        rows = self.version.fitted(self._with_defaults(given, assigned), self._place_of(given.select(others)))
+        for name, value in assigned.items():
+            if isinstance(value, Given):
+                given = given.append_column(name, self._repeated(name, value, found.rows.num_rows))
+        rows = self.version.fitted(given, self._place_of(found.rows))
         counts = EditCounts(updated=found.rows.num_rows)
         return EditList(_by_file(found.rows, found.filenames), rows, counts, found.watched)
 
-    def _assigned(self, assignments: Iterable[Assignment], target: Target | None) -> dict[str, Value | None]:
+    def _repeated(self, name: str, value: Given, rows: int) -> pa.ChunkedArray:
+        """Return a Python value for each row; raise where a load would refuse it."""
+        read = columns_of_objects([(1, {name: value.value})], self.schema, EXACT, "value", null_hint=None)
+        raise_first(read.differences)
+        return read.columns[name].take(pa.array(np.zeros(rows, np.int64)))
+
+    def _assigned(self, assignments: Iterable[Assignment], target: Target | None) -> dict[str, Expression | None]:
         """Return the new value of each assigned column, by its name in the table; None for its default.
 
         The columns may be qualified by the target's name, if there is a target.
         """
-        assigned: dict[str, Value | None] = {}
+        assigned: dict[str, Expression | None] = {}
         for each in assignments:
             name = each.column if target is None else target.own(each.column, self.schema.names)
-            self._check_not_of_struct(name, target)
+            self._check_not_of_struct(name)
             column = self._column(name)
             if column in assigned:
                 twice = InvalidInput(f"column {each.column.text!r} gets two values", hint="name each column once")
                 raise self._placed(twice, each.column.at)
-            assigned[column] = self._as_map(column, each.value)
+            assigned[column] = each.value
         return assigned
 
-    def _as_map(self, column: str, value: Expression | None) -> Value | None:
-        """Return the value of a column, a Python value of a map as one."""
-        if not isinstance(value, Given) or not isinstance(value.value, dict | list):
-            return value
-        kind = next(field.type.name for field in self.schema.fields if field.name == column)
-        pairs = list(value.value.items() if isinstance(value.value, dict) else value.value)
-        is_map = kind == "map" and pairs and all(isinstance(each, list | tuple) and len(each) == 2 for each in pairs)
-        return GivenMap(tuple((key, item) for key, item in pairs)) if is_map else value
+    def _whole_row(self, assigned: Mapping[str, Expression | None], target: Target) -> dict[str, Expression]:
+        """Return the values of an updated row that the engine computes: new ones, and those that stay."""
+        stays = {each: QualifiedColumn(target.name, each) for each in self.schema.names if each not in assigned}
+        computed = {name: each for name, each in assigned.items() if isinstance(each, Slice | QualifiedColumn)}
+        return {**stays, **computed}
 
-    def _check_not_of_struct(self, name: Name, target: Target | None) -> None:
-        """Raise when a name is that of a field of a struct, and say how the whole struct is assigned."""
+    def _check_not_of_struct(self, name: Name) -> None:
+        """Raise when a name is that of a field of a struct."""
         first, dot, rest = name.text.partition(".")
         structs = (field for field in self.schema.fields if field.type.name == "struct")
         struct = next((each for each in structs if each.name.casefold() == first.casefold()), None)
-        if not dot or struct is None or name.text.casefold() in map(str.casefold, self.schema.names):
-            return
-        members: Sequence[Member] = struct.type.arguments
-        changed = rest.partition(".")[0].casefold()
-        values = {member.name: "…" if target is None or member.name.casefold() == changed
-                  else f"{target.name}.{struct.name}.{member.name}" for member in members}  # fmt: skip
-        written = self.change.written
-        dialect = self.version.of_change.dialect if written is None else written.dialect
-        whole = RULES[dialect].struct(values)
-        problem = f"field {rest!r} of {struct.name!r} cannot be set alone"
-        alone = InvalidInput(problem, hint=f"set all of {struct.name!r}: {struct.name} = {whole}")
-        raise self._placed(alone, name.at)
+        if dot and struct is not None and name.text.casefold() not in map(str.casefold, self.schema.names):
+            fields = ", ".join(member.name for member in struct.type.arguments)
+            hint = f"set all of {struct.name!r}, whose fields are {fields}"
+            raise self._placed(
+                InvalidInput(f"field {rest!r} of {struct.name!r} cannot be set alone", hint=hint), name.at
+            )
 
     def _column(self, name: Name) -> str:
         column = next((each for each in self.schema.names if each.casefold() == name.text.casefold()), None)
@@ -216,51 +340,45 @@ class EditFinder:
         missing = NotFound.of("column", name.text, self.schema.names, where=f" of table {self.version.table.name!r}")
         raise self._placed(missing, name.at)
 
+    @property
+    def _keys(self) -> list[str]:
+        return [field.name for field in self.schema.row_keys]
+
     def _place_of(self, rows: pa.Table) -> Place:
         """Return what names a row by its key, which users know; nothing does where a part of the key is not known."""
-        keys = [field.name for field in self.schema.row_keys]
-        if not set(keys) <= set(rows.column_names):
+        names = {key: key_column(key) if key_column(key) in rows.column_names else key for key in self._keys}
+        if not set(names.values()) <= set(rows.column_names):
             return no_place
-        columns = {name: rows[name] for name in keys}
+        columns = {key: rows[name] for key, name in names.items()}
         return lambda at: (
             f"row {values_text({name: values_of(each[at : at + 1])[0] for name, each in columns.items()})}"
         )
 
-    def _with_defaults(self, rows: pa.Table, assigned: Mapping[str, Value | None]) -> pa.Table:
-        """Return rows with the columns that are set to their defaults."""
-        fields = {field.name: field for field in self.schema.fields}
-        for name, value in assigned.items():
-            if value is None:
-                kind = fields[name].type.arrow
-                default = pa.scalar(fields[name].default, kind)
-                rows = rows.append_column(name, pa.repeat(default, rows.num_rows))
-        return rows
-
     # MERGE
 
     def _merged(self, merge: MergeRows) -> EditList:
-        keys = [key.name for key in self.schema.row_keys]
-        queries = MergeQueries(merge, self._values_of_clauses(merge), self.schema.names, keys)
+        rows = self._rows_of_clauses(merge)
+        queries = MergeQueries(merge, rows, self._keys)
         pairs = self._results(queries.matches(), {SOURCE: self.source})
         acting = _acting(pairs.rows, merge.clauses)
         deletes = _in_clauses(acting, merge.clauses, DeleteRow)
         self._check_unambiguous(acting, deletes, merge)
         gone = [_distinct_places(acting.filter(pa.array(deletes))), acting.filter(pa.array(~deletes))]
-        rows, deleted = [self._new_values(gone[1], merge, queries)], gone[0].num_rows
+        new, deleted = [self._new_rows(gone[1], rows)], gone[0].num_rows
         removed = _merged_places([_by_file(each, pairs.filenames) for each in gone])
-        inserted = self._inserted(merge, queries, pairs.rows)
+        inserted = self._inserted(rows, queries, pairs.rows)
         updated, watched = gone[1].num_rows, pairs.watched
-        if any(clause.kind == "not matched by source" for clause in merge.clauses):
+        if merge.of_kind("not matched by source"):
             others = self._others(queries, pairs)
             watched += others.watched
             acting = _acting(others.rows, merge.clauses)
             deletes = _in_clauses(acting, merge.clauses, DeleteRow)
             kept = acting.filter(pa.array(~deletes))
-            rows.append(self._new_values(kept, merge, queries))
+            new.append(self._new_rows(kept, rows))
             deleted, updated = deleted + int(deletes.sum()), updated + kept.num_rows
             removed = _merged_places([removed, _by_file(acting, others.filenames)])
         counts = EditCounts(inserted.num_rows, updated, deleted)
-        everything = pa.concat_tables([*rows, inserted])
+        everything = pa.concat_tables([*new, inserted])
         several, matched = _repeated(gone[1]), pc.count_distinct(pairs.rows[SOURCE_ROW]).as_py()
         return EditList(
             removed, everything, counts, watched, self.source.num_rows, with_several=several, matched=matched
@@ -277,32 +395,29 @@ class EditFinder:
             answer = answer.append_column(field.name, column.cast(pa.int32()) if field.name == ACTION else column)
         return replace(found, rows=answer)
 
-    def _values_of_clauses(self, merge: MergeRows) -> dict[int, Values]:
-        """Return the values that each clause gives to columns; those set to a default are left out."""
-        found: dict[int, Values] = {}
+    def _rows_of_clauses(self, merge: MergeRows) -> dict[int, Row]:
+        """Return the new row of each clause that makes one; a column that gets its default is left out."""
+        found: dict[int, Row] = {}
         for at, clause in enumerate(merge.clauses):
             match clause.action:
                 case UpdateColumns(assignments):
-                    assigned = self._assigned(assignments, merge.target)
+                    found[at] = self._whole_row(self._assigned(assignments, merge.target), merge.target)
                 case InsertColumns(assignments):
                     assigned = self._assigned(assignments, None)
+                    found[at] = {name: value for name, value in assigned.items() if value is not None}
                 case UpdateAll() | InsertAll():
                     found[at] = self._all_from_source(merge, clause)
-                    continue
-                case _:
-                    continue
-            found[at] = {name: value for name, value in assigned.items() if value is not None}
         return found
 
-    def _all_from_source(self, merge: MergeRows, clause: WhenClause) -> Values:
+    def _all_from_source(self, merge: MergeRows, clause: WhenClause) -> Row:
         known = {name.casefold(): name for name in self.source.column_names}
-        values: dict[str, Value] = {}
+        values: dict[str, Expression] = {}
         for name in self.schema.names:
             if name.casefold() not in known:
                 hint = "name the columns that the source has: UPDATE SET a = s.a, INSERT (a, b) VALUES (s.a, s.b)"
                 missing = InvalidInput(f"the source has no column {name!r}, which * needs", hint=hint)
                 raise self._placed(missing, clause.at)
-            values[name] = SourceColumn(merge.source.alias, known[name.casefold()])
+            values[name] = QualifiedColumn(merge.source.alias, known[name.casefold()])
         return values
 
     def _check_unambiguous(self, acting: pa.Table, deletes: _Mask, merge: MergeRows) -> None:
@@ -314,7 +429,7 @@ class EditFinder:
         if not wrong:
             return
         row = acting.slice(int(order[wrong[0]]), 1).to_pylist()[0]
-        key = {field.name: row[old_column(field.name)] for field in self.schema.row_keys}
+        key = {name: row[key_column(name)] for name in self._keys}
         raise InvalidInput(
             f"several rows of the source match the row of table {self.version.table.name!r} with {values_text(key)}",
             hint=self._by_all_keys(merge)
@@ -334,49 +449,24 @@ class EditFinder:
         equal = (f"{merge.target.name}.{key} = {merge.source.alias}.{known[key.casefold()]}" for key in keys)
         return f"match rows by all keys: ON {' AND '.join(equal)}"
 
-    def _new_values(self, rows: pa.Table, merge: MergeRows, queries: MergeQueries) -> pa.Table:
-        """Return updated rows with their new values, by the clause that each meets."""
+    def _new_rows(self, found: pa.Table, rows: Mapping[int, Row]) -> pa.Table:
+        """Return the rows that clauses make of those that they found, as they fit the table."""
         parts = []
-        for at, clause in enumerate(merge.clauses):
-            if not isinstance(clause.action, UpdateColumns | UpdateAll):
-                continue
-            part = rows.filter(pc.equal(rows[ACTION], at))
-            if not part.num_rows or part.column_names.count(ACTION) == 0:
-                continue
-            values = queries.values.get(at, {})
-            columns = {name: part[value_column(at, name) if name in values else old_column(name)]
-                       for name in self.schema.names}  # fmt: skip
-            if isinstance(clause.action, UpdateColumns):
-                columns = self._defaults_of(clause.action, merge.target, columns, part.num_rows)
-            old = {name: part[old_column(name)] for name in self.schema.names if old_column(name) in part.column_names}
-            parts.append(self.version.fitted(pa.table(columns), self._place_of(pa.table(old))))
+        for at, row in rows.items():
+            part = found.filter(pc.equal(found[ACTION], at))
+            if part.num_rows:
+                new = pa.table({name: part[value_column(at, name)] for name in row})
+                has_keys = key_column(self._keys[0]) in part.column_names
+                parts.append(self.version.fitted(new, self._place_of(part if has_keys else new)))
         return pa.concat_tables(parts) if parts else self._no_rows
 
-    def _defaults_of(
-        self, action: UpdateColumns, target: Target, columns: dict[str, pa.ChunkedArray], rows: int
-    ) -> dict[str, pa.ChunkedArray]:
-        """Return columns with the defaults of those that are set to them."""
-        assigned = self._assigned(action.assignments, target)
-        empty = self._with_defaults(pa.table({SOURCE_ROW: pa.nulls(rows)}), assigned).drop_columns([SOURCE_ROW])
-        return columns | {name: empty[name] for name in empty.column_names}
-
-    def _inserted(self, merge: MergeRows, queries: MergeQueries, pairs: pa.Table) -> pa.Table:
+    def _inserted(self, rows: Mapping[int, Row], queries: MergeQueries, pairs: pa.Table) -> pa.Table:
         """Return the rows to insert for rows of the source that match none."""
-        if not any(isinstance(clause.action, InsertColumns | InsertAll) for clause in merge.clauses):
-            return self._no_rows
         matched = pc.is_in(self.source[SOURCE_ROW], value_set=pairs[SOURCE_ROW].combine_chunks())
         left = self.source.filter(pc.invert(matched))
-        if not left.num_rows:
+        if not left.num_rows or not any(queries.merge.clauses[at].kind == "not matched" for at in rows):
             return self._no_rows
-        found = self._results(queries.inserts(), {SOURCE: left}).rows
-        parts = []
-        for at, clause in enumerate(merge.clauses):
-            if isinstance(clause.action, InsertColumns | InsertAll):
-                part = found.filter(pc.equal(found[ACTION], at))
-                values = queries.values[at]
-                rows = pa.table({name: part[value_column(at, name)] for name in values})
-                parts += [self.version.fitted(rows, self._place_of(rows))] if part.num_rows else []
-        return pa.concat_tables(parts) if parts else self._no_rows
+        return self._new_rows(self._results(queries.inserts(), {SOURCE: left}).rows, rows)
 
     def _others(self, queries: MergeQueries, pairs: FoundRows) -> FoundRows:
         """Return the rows of the table that match no row of the source, with the action for each."""

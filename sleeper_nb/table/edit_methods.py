@@ -24,12 +24,12 @@ from sleeper_nb.edit.row_edit import (
     MergeSource,
     NewRows,
     OverwriteRows,
+    QualifiedColumn,
     ReplacedAll,
     ReplacedRegions,
     ReplacedWhere,
     RowEdit,
     RowKind,
-    SourceColumn,
     Target,
     UpdateColumns,
     UpdateRows,
@@ -38,12 +38,7 @@ from sleeper_nb.edit.row_edit import (
 from sleeper_nb.edit.row_editor import ChangeReport
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
-from sleeper_nb.load.conform import (
-    MISSING,
-    extra_notes,
-    raise_first,
-    row_number,
-)
+from sleeper_nb.load.conform import MISSING, extra_notes, raise_first, row_number
 from sleeper_nb.load.data_columns import check_named_columns
 from sleeper_nb.load.load_options import AS_IT_IS, LoadOptions
 from sleeper_nb.load.row_checks import values_text
@@ -57,9 +52,8 @@ from sleeper_nb.query import EngineName, Queries
 from sleeper_nb.read.scan_plan import regions_of
 from sleeper_nb.report import counted
 from sleeper_nb.sql.binding import lookup_in
-from sleeper_nb.sql.expressions import assignments_of, expression_of
+from sleeper_nb.sql.grammar import assignments_of, expression_of
 from sleeper_nb.sql.row_statements import CLAUSE_WORDS, not_reached
-from sleeper_nb.sql.tokens import quote_name
 from sleeper_nb.sql.variables import Variables
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table.bound_edit import BoundEdit, hints_of_change
@@ -73,12 +67,7 @@ SOURCE_NAME, TARGET_NAME = "source", "target"
 class EditMethods:
     """Makes the changes that the methods of a table are about.
 
-    Parameters
-    ----------
-    table, engine
-        The table; the engine that finds rows.
-    params, data
-        Values of ``:name``, and what conditions may read by name.
+    `params` are the values of ``:name``, and `data` is what conditions may read by name.
     """
 
     table: OpenTable
@@ -97,7 +86,6 @@ class EditMethods:
         return self._bound("update", change, conversion="new value")
 
     def upsert(self, data: Any, on: Sequence[str] | None, options: LoadOptions = AS_IT_IS) -> BoundEdit:
-        """Return an upsert."""
         schema = self.table.store.load().schema
         columns = _on(on, schema)
         _check_same_columns(data, columns, None if options.matching.renames_columns else schema.names)
@@ -105,7 +93,7 @@ class EditMethods:
         keys = self._equal(columns, rows, schema)
         _check_has_values(rows, columns)
         _check_each_once(rows, columns, _on(None, schema))
-        given = [Assignment(Name(each), SourceColumn(SOURCE_NAME, each)) for each in rows.column_names]
+        given = [Assignment(Name(each), QualifiedColumn(SOURCE_NAME, each)) for each in rows.column_names]
         named = {key.text for key in keys}
         changed = tuple(each for each in given if each.column.text not in named)
         clauses = (
@@ -116,7 +104,6 @@ class EditMethods:
         return self._bound("upsert", merge, (_matched_by(columns), *extra))
 
     def merge(self, data: Any, on: Sequence[str] | None, predicate: str | None) -> MergeBuilder:
-        """Return the builder of a merge."""
         if on is not None and predicate is not None:
             raise InvalidInput("a merge takes columns or a predicate, not both", hint="omit one of them")
         schema = self.table.store.load().schema
@@ -246,10 +233,7 @@ def rows_given(
 ) -> tuple[pa.Table, tuple[str, ...]]:
     """Return the rows of data frames, dictionaries or files, with those columns of a schema that they have; and notes.
 
-    Raises
-    ------
-    InvalidInput
-        When a value does not fit its column, a column is not one of the schema, or files have different columns.
+    Raises when a value does not fit its column, a column is not one of the schema, or files have different columns.
     """
     if _is_nothing(data):
         return schema.arrow.empty_table(), ()
@@ -378,7 +362,7 @@ class MergeBuilder:
 
     def __repr__(self) -> str:
         head = f"merge into {self._bound.table.name}, not run yet: {counted(len(self._merge.clauses), 'clause')}"
-        lines = [f"  {_text(clause, self._dialect)}" for clause in self._merge.clauses]
+        lines = [f"  {_text(clause)}" for clause in self._merge.clauses]
         return "\n".join([head, *lines, ".execute() runs it; .execute(dry_run=True) counts rows"])
 
     @checked
@@ -452,7 +436,7 @@ class MergeBuilder:
     def _all(self, except_cols: Sequence[str]) -> tuple[Assignment, ...]:
         left = {name.casefold() for name in except_cols}
         chosen = [name for name in self.source_columns if name.casefold() not in left]
-        return _some(tuple(Assignment(Name(name), SourceColumn(SOURCE_NAME, name)) for name in chosen))
+        return _some(tuple(Assignment(Name(name), QualifiedColumn(SOURCE_NAME, name)) for name in chosen))
 
     def _assigned(self, updates: Mapping[str, str]) -> tuple[Assignment, ...]:
         return _some(assignments_of(updates, self._dialect))
@@ -464,29 +448,11 @@ def _some(assignments: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
     return assignments
 
 
-def _text(clause: WhenClause, dialect: Dialect) -> str:
-    """Return a clause as SQL, for people."""
+def _text(clause: WhenClause) -> str:
+    """Return a clause for people: what it does to which columns."""
     condition = "" if clause.condition is None else f" AND ({clause.condition})"
     begin = f"{CLAUSE_WORDS[clause.kind]}{condition} THEN"
     if not isinstance(clause.action, UpdateColumns | InsertColumns):
         return f"{begin} DELETE"
-    assigned = clause.action.assignments
-    names, values = (
-        [_quoted(each.column.text, dialect) for each in assigned],
-        [_value(each, dialect) for each in assigned],
-    )
-    if isinstance(clause.action, InsertColumns):
-        columns, row = ", ".join(names), ", ".join(values)
-        return f"{begin} INSERT ({columns}) VALUES ({row})"  # noqa: S608 - for people
-    pairs = (f"{name} = {value}" for name, value in zip(names, values, strict=True))
-    return f"{begin} UPDATE SET {', '.join(pairs)}"
-
-
-def _value(assignment: Assignment, dialect: Dialect) -> str:
-    if isinstance(assignment.value, SourceColumn):
-        return ".".join(_quoted(each, dialect) for each in (assignment.value.relation, assignment.value.name))
-    return str(assignment.value)
-
-
-def _quoted(name: str, dialect: Dialect) -> str:
-    return quote_name(name, dialect=dialect)
+    columns = ", ".join(each.column.text for each in clause.action.assignments)
+    return f"{begin} {'UPDATE' if isinstance(clause.action, UpdateColumns) else 'INSERT'} {columns}"

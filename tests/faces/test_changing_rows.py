@@ -201,9 +201,9 @@ def test_a_wrong_line_says_what_to_type_and_changes_nothing(typed, rows, line, p
     assert rows() == before
 
 
-def test_a_value_that_does_not_fit_is_named_by_the_key_of_its_row(typed):
+def test_a_computed_value_that_does_not_fit_is_named_by_the_key_of_its_row(typed):
     error = refused(typed, "update trips --value riders=many --where \"city = 'Rome'\"")
-    assert error.message == "column 'riders', row city = 'Rome': 'many' is not a number"
+    assert error.message == "column 'riders', value 1: 'many' is not a number"
     assert error.hint.endswith("nothing was changed")
     error = refused(typed, 'update trips --set "riders = riders * 3000000000" --where "riders > 1"')
     assert error.message.startswith("column 'riders', row city = '")

@@ -40,7 +40,10 @@ def hint_of(cell, shell):
         ("delete t --where 'id ='", "write the condition to its end, such as n > 5"),
         ("sql DELETE FROM t WHERE id == 3 AND", "write the condition to its end, such as n > 5"),
         ("delete t --where \"select = 'a'\"", 'a column of this name goes in quotes: "select"'),
-        ("sql MERGE INTO t USING $df s ON t.id = s.id WHEN MATCHED THEN DELETE", "write df, without $"),
+        (
+            "sql MERGE INTO t USING $df s ON t.id = s.id WHEN MATCHED THEN DELETE",
+            "a table name is not a value: write it as it is",
+        ),
         ("drop-rows t", "did you mean 'delete'?"),
     ],
 )
@@ -61,6 +64,6 @@ def test_python_names_new_values_and_execute(hint_of):
         assert TEXT.format("hello") in caught.value.hint
         merge = table.merge([{"id": 1, "amount": 5}]).when_matched_update_all()
         assert repr(merge) == (
-            "merge into t, not run yet: 1 clause\n  WHEN MATCHED THEN UPDATE SET "
-            '"id" = "source"."id", "amount" = "source"."amount"\n.execute() runs it; .execute(dry_run=True) counts rows'
+            "merge into t, not run yet: 1 clause\n  WHEN MATCHED THEN UPDATE id, amount\n"
+            ".execute() runs it; .execute(dry_run=True) counts rows"
         )

