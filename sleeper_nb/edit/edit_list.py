@@ -28,31 +28,11 @@ from sleeper_nb.versions.row_images import image_kinds
 class EditList:
     """The rows of one version that a change takes away, and the rows that it adds.
 
-    Parameters
-    ----------
-    removed
-        For each data file, the positions of the rows that go: deleted ones, and the old values of updated ones.
-    rows
-        The rows that come, with the columns and types of the table, in any order: new values of updated rows, and
-        inserted ones.
-    counts
-        How many rows are inserted, updated and deleted.
-    watched
-        Where the change depends on which rows there are; empty when rows that others add meanwhile do not matter.
-    source_rows
-        Rows of the source of a merge; None without a source.
-    purged
-        Data files that the version may no longer use: what is left of each in a partition is written to another file.
-    ignores_added
-        Whether it stays right when others add rows there: it is about the rows of its version only.
-    with_several
-        How many of these each update several rows of the version.
-    matched
-        How many rows of the source of a merge match a row of the version; None without such a source.
-    is_about_all_rows
-        Whether a user must confirm it: as `ChangeReport.is_about_all_rows`.
-    judged
-        How many of the rows that come break each expectation of the table.
+    `removed` has positions by data file: of deleted rows, and of the old values of updated ones. The `rows` that come
+    are in any order. `watched` is where the change depends on which rows there are, unless it `ignores_added`: then it
+    stays right when others add rows there. What is left of the files that are `purged` is written to others.
+
+    Of the rows of a merge's source, `matched` match a row of the version, and `with_several` each update several.
     """
 
     removed: Mapping[str, Positions]

@@ -95,13 +95,6 @@ class UpdateRows:
     written: Written | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NewRows:
-    """Rows that Python gives."""
-
-    rows: pa.Table
-
-
 @dataclass(frozen=True, slots=True)
 class MergeSource:
     """What a table is compared with: rows, or as written, a table, variable, file or query, with its version and alias.
@@ -109,7 +102,7 @@ class MergeSource:
     By `name` its columns are qualified; None for a file or query without an alias.
     """
 
-    relation: Slice | NewRows
+    relation: Slice | pa.Table
     name: Name | None
 
     @property
@@ -244,7 +237,7 @@ class OverwriteRows:
     """
 
     target: Target
-    rows: NewRows | InsertRows
+    rows: pa.Table | InsertRows
     replaced: ReplacedWhere | ReplacedRegions | ReplacedByColumns | ReplacedAll
     named_queries: NamedQueries | None = None
     written: Written | None = None

@@ -374,11 +374,10 @@ class RowEditor:
         )
 
     def _unconfirmed(self, plan: ChangeReport) -> ConfirmationNeeded:
-        gone = plan.updated + plan.deleted
-        rows = f"all {gone:,} rows" if gone > 1 else "the only row"
+        rows = counted(plan.updated + plan.deleted, "row")
         return ConfirmationNeeded(
-            f"{self.operation} would {_VERBS[self.operation]} {rows} of table {self.table!r}",
-            hint=("check its condition, or confirm: ", Action("--force", "force=True")),
+            f"{self.operation} would {_VERBS[self.operation]} all {rows} of table {self.table!r}",
+            hint=("add a condition on its columns, or confirm: ", Action("--force", "force=True")),
             plan=plan,
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.edit.row_edit import (
     DeleteRows,
@@ -19,7 +19,7 @@ from sleeper_nb.edit.row_edit import (
     UpdateRows,
 )
 from sleeper_nb.engines.frames_to_load import schema_of_frame
-from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NoDryRun, NotFound
+from sleeper_nb.errors import Action, AlreadyExists, Hint, InvalidInput, NoDryRun, NotFound
 from sleeper_nb.load.data_columns import DataColumn, SchemaChoice, columns_of_arrow
 from sleeper_nb.load.load_report import IngestPlan, LoadReport
 from sleeper_nb.load.sources import InMemory
@@ -79,26 +79,12 @@ if TYPE_CHECKING:
     from sleeper_nb.engines.components import OpenTable
     from sleeper_nb.session.session import Session
 
-JUDGED_ROWS: Final = 100_000
-"""Rows of a query that are looked at to propose row keys."""
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class InsertedRows(TableReport):
-    """What an INSERT did.
+    """What an INSERT did: how many rows it added, what its query read and on which engine.
 
-    Parameters
-    ----------
-    table
-        The table.
-    rows
-        How many rows were added.
-    snapshot
-        The version that has them; without rows, the current one.
-    reads
-        What the query read, and on which engine.
-    note
-        What else happened, for users.
+    The snapshot has the rows; without rows, it is the current one.
     """
 
     table: str
@@ -159,15 +145,9 @@ class SqlWriter:
 
     def _explained(self) -> Report:
         part = self.statement.query
-        if part is None and isinstance(self.statement.change, RowEdit):
-            counts = " instead: it counts the rows, files and bytes, and changes nothing"
-            raise InvalidInput(
-                f"EXPLAIN shows the plan of a query, and {self.statement.words} changes rows",
-                hint=("use ", Action("--dry-run", "dry_run=True"), counts),
-            )
         if part is None:
             hint = ("to see what it would do: ", Action("--dry-run", "dry_run=True"))
-            raise InvalidInput(f"EXPLAIN shows the plan of a query, and {self.statement.words} has none", hint=hint)
+            raise InvalidInput("EXPLAIN shows the plan of a query, and this statement has none", hint=hint)
         return self.query(part)
 
     # Rows.
@@ -233,7 +213,7 @@ class SqlWriter:
         names, choice = _new_table_names(create, result.names, self._text), None
         if create.like is None:
             if not create.row_keys and not self.dry_run:
-                raise self._without_keys(create, result, names)
+                raise self._without_keys(create, names)
             choice = self._choice(create, names)
         with _hints_of_statement(), result.rows_to_load(names) as rows:
             if choice is not None and choice.row_keys:
@@ -255,14 +235,10 @@ class SqlWriter:
         types = {each.name.text: each.nullable_type for each in create.columns if each.type}
         return SchemaChoice(tuple(keys), tuple(sort), types)
 
-    def _without_keys(self, create: CreateTable, result: QueryResult, names: Sequence[str]) -> InvalidInput:
-        rows = result.head(JUDGED_ROWS).rename_columns(list(names))
-        plan = self.session.admin.plan_table(create.name.text, data=rows, or_replace=create.or_replace)
-        best = [each for each in plan.candidates if each.fits][:3]
-        listed = ", ".join(f"{each.column.name} ({counted(each.distinct, 'different value')})" for each in best)
+    def _without_keys(self, create: CreateTable, names: Sequence[str]) -> InvalidInput:
         words = "CREATE OR REPLACE TABLE" if create.or_replace else "CREATE TABLE"
-        hint = f"write {words} {create.name} ROW KEYS ({best[0].column.name if best else '…'}) AS …"
-        hint += f"; columns that can be keys: {listed}" if best else f"; the columns are {', '.join(names)}"
+        write = f"write {words} {create.name} ROW KEYS (…) AS …, with some of {', '.join(names)}; "
+        hint = (write, Action("--dry-run", "dry_run=True"), " proposes keys")
         return self._error(f"table {create.name.text!r} has no ROW KEYS", hint, create.name)
 
     def _schema(self, create: CreateTable) -> Schema:
@@ -333,7 +309,6 @@ class SqlWriter:
         """Change columns and rules in one commit."""
         schema = table.store.load().schema
         alterations = tuple(self._alterations(schema, f" of table {table.name!r}", clauses))
-        _check_checks_once(alterations)
         if not alterations:
             return _line(f"table {table.name} has these columns already; nothing was changed")
         return configuring.alter(table, in_order(alterations), dry_run=self.dry_run, message=None)
@@ -441,7 +416,7 @@ class SqlWriter:
                 raise unknown_parameter(name, parameters)
             return plain_value(name, parameters[name])
 
-    def _error(self, problem: str, hint: str, at: Name | None = None) -> InvalidInput:
+    def _error(self, problem: str, hint: Hint, at: Name | None = None) -> InvalidInput:
         error = InvalidInput(problem, hint=hint)
         return error if at is None else placed(error, self._text, at.at)
 
@@ -483,18 +458,6 @@ def _left_alone(name: Name) -> Answer:
 
 def _line(text: str) -> Answer:
     return Answer(Grid((), (), footer=text))
-
-
-def _check_checks_once(alterations: Sequence[SchemaAlteration]) -> None:
-    """Raise when two clauses are about one check."""
-    seen: set[str] = set()
-    for each in alterations:
-        if isinstance(each, AddCheck | DropCheck):
-            name = each.check.name if isinstance(each, AddCheck) else each.name
-            if name in seen:
-                hint = "write two statements, so that their order is clear"
-                raise InvalidInput(f"check {name!r} is in two clauses", hint=hint)
-            seen.add(name)
 
 
 # The columns that a statement names, in any case, as SQL does.

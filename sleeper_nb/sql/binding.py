@@ -98,19 +98,15 @@ class BoundSource:
 class ReadableVersion(Protocol):
     """A version of a table, as SQL reads it."""
 
-    def source(self) -> BoundSource:
-        """Return the rows of the version."""
-
-    def system_table(self, suffix: str, /) -> BoundSource:
-        """Return the rows of a system table at the version."""
+    def source(self) -> BoundSource: ...
+    def system_table(self, suffix: str, /) -> BoundSource: ...
 
 
 class ReadableTable(Protocol):
     """A table, or a table at a version, as SQL reads it."""
 
     @property
-    def name(self) -> str:
-        """The table's name."""
+    def name(self) -> str: ...
 
     def at(self, reference: VersionReference | None, /) -> ReadableVersion:
         """Return the version that a statement asks for; the table's own when it asks for none."""
@@ -157,13 +153,10 @@ class Bound:
         """The variables that are read, each once."""
         return tuple({what.name: what for what in self.read if isinstance(what, BoundVariable)}.values())
 
-    @cached_property
+    @property
     def read(self) -> tuple[BoundRows, ...]:
         """What is read, also by the views, in the statement's order."""
-        read: list[BoundRows] = []
-        for what in self.named.values():
-            read += what.read if isinstance(what, Bound) else [what]
-        return tuple(read)
+        return tuple(self.by_name.values())
 
     @cached_property
     def tables(self) -> dict[str, TableRows]:

@@ -36,48 +36,14 @@ _WRITES: Final = "CREATE TABLE, INSERT INTO, UPDATE, DELETE FROM, MERGE INTO, AL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialectRules:
-    """The SQL of one engine.
+    """The SQL of one engine; the names of most rules say what they mean.
 
-    Parameters
-    ----------
-    tokens
-        How a text is split into tokens: block comments nest in each dialect, and strings differ.
-    name_quote
-        What stands around a name.
-    escapes_texts
-        Whether a backslash in a text without a prefix begins an escape.
-    parameter_mark
-        What stands before the name of a parameter; ``:`` does in each dialect, and is replaced by it.
-    how_queries_begin
-        The hint of an error about a statement that begins otherwise.
-    explain_options
-        Words that may follow EXPLAIN; with none, its options stand in brackets.
-    lists_columns
-        Words before a table's name that ask for its columns.
-    describes_in_queries
-        Whether a query can read what DESCRIBE answers: ``FROM (DESCRIBE t)``.
-    shows_only_lists
-        Whether SHOW is never about the rows or columns of a table by itself.
-    alias_before_table
-        Whether an alias can stand before its table: ``FROM a: t``.
-    sample_before_alias
-        Whether the sample of a table stands before its alias, not after it.
-    subtracts_by_minus
-        Whether MINUS is a set operator.
-    names_begin_with_digits, dollar_in_names
-        Whether a name without quotes can begin with a digit, and can have a ``$``.
-    takes_returning
-        Whether RETURNING belongs to a statement, not to a name.
-    keeps_views
-        Whether the engine keeps views of its own, which a statement makes and drops.
-    error_has_caret
-        Whether an error ends with its line and a caret below its place.
-    moment_type
-        The type of a point in time.
-    struct_begin, struct_field
-        How a call that makes a struct begins, and the name of a field in it.
-    types, moments
-        The name of each type of numbers and texts; how days and microseconds since 1970 become a date and a timestamp.
+    `tokens` splits a text: block comments nest in each dialect, and strings differ. ``:`` before the name of a
+    parameter is replaced by `parameter_mark`. The words in `explain_options` may follow EXPLAIN; with none, options
+    stand in brackets. With a word of `lists_columns` before its name, a table's columns are asked for. If
+    `shows_only_lists`, SHOW is never about one table. If `takes_returning`, RETURNING belongs to a statement, not to a
+    name. An engine that keeps views has its own, which a statement makes and drops. Days and microseconds since 1970
+    become a date and a timestamp by `moments`.
     """
 
     tokens: re.Pattern[str]

@@ -32,25 +32,11 @@ _JOIN_KINDS = frozenset({"ASOF", "POSITIONAL", "SEMI", "ANTI"})
 
 @dataclass(frozen=True, slots=True)
 class TableReference:
-    """One table that a statement names.
+    """One table that a statement names, without quotes: ``("db", "flights")``; the newest version without a clause.
 
-    Attributes
-    ----------
-    parts
-        The name without quotes, as written: ``("flights",)`` or ``("db", "flights")``.
-    clause
-        The requested version; None for the newest.
-    alias
-        The alias without quotes; None when there is none.
-    start, end
-        The span that a view's name replaces, in characters: the name, and the clause when it follows directly. A
-        clause after the alias has its own span in `clause`.
-    role
-        ``"read"`` for a relation of a query; ``"describe"`` and ``"write"`` for what a statement is about.
-    alias_at
-        Where an alias has to be added once the name is replaced; None when there is one, or none is allowed.
-    has_options
-        ``WITH (…)`` follows, which Spark silently ignores on views.
+    `start` and `end` are the span that a view's name replaces: the name, and the clause when it follows directly. An
+    alias has to be added at `alias_at` once the name is replaced; None when there is one, or none is allowed. The
+    options of ``WITH (…)`` are silently ignored by Spark on views.
     """
 
     parts: tuple[str, ...]

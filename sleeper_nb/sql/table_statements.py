@@ -28,11 +28,6 @@ _INSTEAD: Final = {
     **dict.fromkeys(("CLONE", "SHALLOW", "DEEP"), "write LIKE u for a table like u, or AS FROM u for its rows too"),
 }  # fmt: skip
 """Clauses of others, and what to write."""
-_NOT_BESIDE_LIKE: Final = {
-    "(": "columns", "ROW": "ROW KEYS", "CLUSTER": "CLUSTER BY", "SORT": "SORT KEYS", "SORTED": "SORTED BY",
-    "COMMENT": "COMMENT", "UNIQUE": "UNIQUE KEYS",
-}  # fmt: skip
-"""Clauses that say anew what LIKE takes from the other table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +69,11 @@ class CreateTable:
     like: Name | None = None
     query: QueryPart | None = None
 
+    @property
+    def says_anew(self) -> bool:
+        """Whether it says something that a table like another takes from that."""
+        return bool(self.columns or self.row_keys or self.sort_keys or self.comment or self.unique_keys)
+
 
 def read_create_table(reader: StatementReader) -> CreateTable | None:
     """Read ``CREATE [OR REPLACE] TABLE …``; None for anything else that is created."""
@@ -93,23 +93,14 @@ def read_create_table(reader: StatementReader) -> CreateTable | None:
         raise reader.error("OR REPLACE and IF NOT EXISTS contradict each other", "leave one of them out", start)
     if reader.skip("LIKE"):
         table = replace(table, like=reader.read_table(_HINT))
-        _check_beside_like(reader)
     if reader.spells("(") and not opens_query(reader):
         table = _with_columns(reader, table)
     while not reader.is_at_end and not begins_query(reader) and not reader.spells("AS"):
         table = _with_clause(reader, table)
-        if table.like is not None:
-            _check_beside_like(reader)
+    if table.like is not None and table.says_anew:
+        hint = "leave them out; or write the columns, keys and comments without LIKE"
+        raise reader.error("LIKE takes the columns, keys and comments of the other table", hint, table.like.at)
     return _with_query(reader, table, start)
-
-
-def _check_beside_like(reader: StatementReader) -> None:
-    """Raise when the next clause says what LIKE says too."""
-    clause = _NOT_BESIDE_LIKE.get(reader.word)
-    if clause is None or opens_query(reader):
-        return
-    hint = "leave it out: LIKE takes the columns, keys and comments of the other table; or write them without LIKE"
-    raise reader.error(f"LIKE and {clause} cannot be combined", hint, reader.offset)
 
 
 def _with_query(reader: StatementReader, table: CreateTable, start: int) -> CreateTable:
@@ -342,11 +333,8 @@ class AlterClause:
     is_optional: bool = False
 
     @property
-    def columns(self) -> tuple[Name, ...]:
-        """The columns that it names; of a rename to the same name in another case, the old one."""
-        if self.action in {"add check", "drop check"}:
-            return ()
-        return self.names[:1] if len({name.text.casefold() for name in self.names}) == 1 else self.names
+    def is_about_check(self) -> bool:
+        return self.action in {"add check", "drop check"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -504,11 +492,10 @@ def _check_order(reader: StatementReader, clauses: Sequence[AlterClause]) -> Non
     """Raise when the order of the clauses matters."""
     steps = [_STEPS.get(each.action, len(_STEPS)) for each in clauses]
     is_in_order = steps == sorted(steps)
-    named: set[str] = set()
+    named = set[tuple[bool, str]]()
     for clause in clauses:
-        for name in clause.columns:
-            key = name.text.casefold()
+        for key, name in {(clause.is_about_check, name.text.casefold()): name for name in clause.names}.items():
             if key in named and not (is_in_order and clause.action == "add column"):
-                problem = f"column {name.text!r} is in two clauses"
+                problem = f"{'check' if clause.is_about_check else 'column'} {name.text!r} is in two clauses"
                 raise reader.error(problem, "write two statements, so that their order is clear", name.at)
             named.add(key)

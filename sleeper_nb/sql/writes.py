@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sleeper_nb.edit.row_edit import InsertRows, NamedQueries, OverwriteRows, RowEdit, UpdateRows
+from sleeper_nb.edit.row_edit import InsertRows, NamedQueries, OverwriteRows, RowEdit
 from sleeper_nb.errors import Action, Hint, InvalidInput
 from sleeper_nb.model.sql_values import DIALECTS, Name, QueryPart
 from sleeper_nb.sql.grammar import Constant, StatementReader, is_name
@@ -84,12 +84,6 @@ class WritingStatement:
     statement: Statement
     change: Change
     is_explained: bool = False
-
-    @property
-    def words(self) -> str:
-        """The word or words that it begins with, after EXPLAIN and WITH: ``INSERT INTO``, ``UPDATE``."""
-        _, start = names_of_with(self.statement, end_of_explain(self.statement))
-        return " ".join(self.statement.words()[start : start + (1 if isinstance(self.change, UpdateRows) else 2)])
 
     @property
     def query(self) -> QueryPart | None:

@@ -20,7 +20,6 @@ from sleeper_nb.edit.row_edit import (
     InsertRows,
     MergeRows,
     MergeSource,
-    NewRows,
     OverwriteRows,
     ReplacedAll,
     ReplacedByColumns,
@@ -97,7 +96,7 @@ class Source:
 
     def _rows(self, version: SearchedVersion) -> SourceRows:
         match self.change:
-            case MergeRows(source=MergeSource(NewRows(rows))) | OverwriteRows(rows=NewRows(rows)):
+            case MergeRows(source=MergeSource(pa.Table() as rows)) | OverwriteRows(rows=pa.Table() as rows):
                 return rows, ()
             case MergeRows(source=MergeSource(Slice() as relation), named_queries=named):
                 result = version.queries().run(source_rows(relation, named))
@@ -135,19 +134,9 @@ class BoundEdit:
             return self._run(dry_run=dry_run, force=force, message=message, job_id=job_id)
 
     def _run(self, *, dry_run: bool, force: bool, message: str | None, job_id: str | None) -> ChangeReport:
-        if dry_run and job_id is not None:
-            made = job_tracking.done_before(self.table.store, check_job_id(job_id))
-            if made is not None:
-                return replace(self._done_before(made), dry_run=True)
-        if dry_run or (self._is_about_all_rows and not force):
-            plan = self._rows_changed().plan()
-            if dry_run:
-                return plan
-            raise ConfirmationNeeded(
-                f"{self.operation} without a condition changes every row of table {self.table.name!r}",
-                hint=("add a condition, or confirm: ", Action("--force", "force=True")),
-                plan=plan,
-            )
+        if dry_run:
+            made = None if job_id is None else job_tracking.done_before(self.table.store, check_job_id(job_id))
+            return self._rows_changed().plan() if made is None else replace(self._done_before(made), dry_run=True)
         author = self.table.components.author
         if job_id is None:
             report = self._rows_changed().run(message=message, author=author, confirmed=force)
@@ -201,14 +190,11 @@ class BoundEdit:
             yield
 
     def _find(self, source: Source, state: TableState) -> EditList:
-        with hints_of_change(self.table.name, self.conversion):
-            return self._found(source, state)
-
-    def _found(self, source: Source, state: TableState) -> EditList:
         version = SearchedVersion(self.table, state, self.queries)
         version.check_unprocessed()
-        rows, read_from = source.on(version)
-        edits = EditFinder(self.change, version, self._fitting(rows, version)).find()
+        with hints_of_change(self.table.name, self.conversion):
+            rows, read_from = source.on(version)
+            edits = EditFinder(self.change, version, self._fitting(rows, version)).find()
         is_of_snapshot = self.table.properties[CHANGE_ISOLATION] == "snapshot"
         return replace(
             edits,

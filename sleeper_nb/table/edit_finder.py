@@ -56,7 +56,6 @@ from sleeper_nb.model.sql_values import Given, Name, Slice
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import EditCounts
 from sleeper_nb.query.queries import Queries
-from sleeper_nb.query.result import QueryResult
 from sleeper_nb.read.live_rows import Positions
 from sleeper_nb.read.scan_plan import TableRows, plan_scan
 from sleeper_nb.report import counted, values_of
@@ -80,7 +79,7 @@ from sleeper_nb.sql.found_rows import (
     updated_rows,
     value_column,
 )
-from sleeper_nb.sql.grammar import E, is_plainly_condition, names_in, placed
+from sleeper_nb.sql.grammar import E, is_plainly_condition, placed
 from sleeper_nb.sql.statement import Composition
 from sleeper_nb.table_at import TableAt
 from sleeper_nb.versions.resolve import Resolved
@@ -190,10 +189,6 @@ class SearchedVersion:
         found = [_watched(rows) for each in sources if (rows := self.read_in(each)) is not None]
         return tuple(dict.fromkeys(region for regions in found for region in regions))
 
-    def unread(self, query: Composition, rows: Mapping[str, pa.Table]) -> QueryResult:
-        """Return the result of a query about some rows by name, also of the table that is changed."""
-        return replace(self.queries(rows), dry_run=True).run(query)
-
     def answered(self, query: Composition, rows: Mapping[str, pa.Table]) -> FoundRows:
         """Answer a query about the rows of the version."""
         result = self.queries(rows).run(query)
@@ -259,7 +254,8 @@ class EditFinder:
             conditions, _ = asked
             if all(map(is_plainly_condition, conditions)):
                 continue
-            kinds = self.version.unread(query_of_conditions(self.change.named_queries, asked), empty).kinds
+            unread = replace(self.version.queries(empty), dry_run=True)
+            kinds = unread.run(query_of_conditions(self.change.named_queries, asked)).kinds
             if len(kinds) != len(conditions):  # COLUMNS(*) of DuckDB, which it refuses where one condition is expected
                 continue
             for condition, kind in zip(conditions, kinds, strict=True):
@@ -362,7 +358,7 @@ class EditFinder:
         pairs = self._results(queries.matches(), {SOURCE: self.source})
         acting = _acting(pairs.rows, merge.clauses)
         deletes = _in_clauses(acting, merge.clauses, DeleteRow)
-        self._check_unambiguous(acting, deletes, merge)
+        self._check_unambiguous(acting, deletes)
         gone = [_distinct_places(acting.filter(pa.array(deletes))), acting.filter(pa.array(~deletes))]
         new, deleted = [self._new_rows(gone[1], rows)], gone[0].num_rows
         removed = _merged_places([_by_file(each, pairs.filenames) for each in gone])
@@ -420,7 +416,7 @@ class EditFinder:
             values[name] = QualifiedColumn(merge.source.alias, known[name.casefold()])
         return values
 
-    def _check_unambiguous(self, acting: pa.Table, deletes: _Mask, merge: MergeRows) -> None:
+    def _check_unambiguous(self, acting: pa.Table, deletes: _Mask) -> None:
         """Raise when several source rows change the same row; several that delete it mean the same."""
         places = _numbers(acting)
         order = np.argsort(places, kind="stable")
@@ -430,24 +426,12 @@ class EditFinder:
             return
         row = acting.slice(int(order[wrong[0]]), 1).to_pylist()[0]
         key = {name: row[key_column(name)] for name in self._keys}
+        keys = self._keys if self.schema.unique_keys else self.schema.sort_order
         raise InvalidInput(
             f"several rows of the source match the row of table {self.version.table.name!r} with {values_text(key)}",
-            hint=self._by_all_keys(merge)
-            or "keep one row of the source for each row of the table, such as the newest: "
-            "QUALIFY row_number() OVER (PARTITION BY the keys ORDER BY the time DESC) = 1",
+            hint=f"match rows by all keys, {', '.join(keys)}; or keep one row of the source for each row of the table, "
+            "such as the newest: QUALIFY row_number() OVER (PARTITION BY the keys ORDER BY the time DESC) = 1",
         )
-
-    def _by_all_keys(self, merge: MergeRows) -> str:
-        """Return the hint to match by all keys; "" if the statement names all of them, or the source lacks one."""
-        keys = [key.name for key in self.schema.row_keys] if self.schema.unique_keys else list(self.schema.sort_order)
-        named = {name.text.casefold() for name in merge.using}
-        if merge.condition is not None:
-            named |= names_in(merge.condition)
-        known = {name.casefold(): name for name in self.source.column_names}
-        if {key.casefold() for key in keys} <= named or not all(key.casefold() in known for key in keys):
-            return ""
-        equal = (f"{merge.target.name}.{key} = {merge.source.alias}.{known[key.casefold()]}" for key in keys)
-        return f"match rows by all keys: ON {' AND '.join(equal)}"
 
     def _new_rows(self, found: pa.Table, rows: Mapping[int, Row]) -> pa.Table:
         """Return the rows that clauses make of those that they found, as they fit the table."""

@@ -22,7 +22,6 @@ from sleeper_nb.edit.row_edit import (
     MergeAction,
     MergeRows,
     MergeSource,
-    NewRows,
     OverwriteRows,
     QualifiedColumn,
     ReplacedAll,
@@ -136,7 +135,7 @@ class EditMethods:
         replaced = ReplacedAll() if condition is None else ReplacedWhere(condition)
         rows, extra = self._rows(data, schema, options)
         part = replaced if regions is None else ReplacedRegions(tuple(regions))
-        return self._bound("overwrite", OverwriteRows(self._target, NewRows(rows), part), extra)
+        return self._bound("overwrite", OverwriteRows(self._target, rows, part), extra)
 
     @property
     def _target(self) -> Target:
@@ -196,7 +195,7 @@ class EditMethods:
 
 
 def _new_source(rows: pa.Table) -> MergeSource:
-    return MergeSource(NewRows(rows), Name(SOURCE_NAME))
+    return MergeSource(rows, Name(SOURCE_NAME))
 
 
 def _on(on: Sequence[str] | None, schema: Schema) -> list[str]:
@@ -324,21 +323,11 @@ def _check_each_once(rows: pa.Table, columns: Sequence[str], all_keys: Sequence[
     if again.num_rows:
         (row,) = again.slice(0, 1).to_pylist()
         count = row.pop("count_all")
-        raise InvalidInput(
-            f"{counted(count, 'new row')} have {values_text(row)}, but rows are matched by {', '.join(keys)}",
-            hint=_hint_of_repeated(keys, [known.get(name.casefold()) for name in all_keys]),
-        )
-
-
-def _hint_of_repeated(keys: Sequence[str], all_keys: Sequence[str | None]) -> Hint:
-    """Return what to do about new rows that match by the same values; none is given up if more keys tell them apart.
-
-    Rows match by `keys`, and would by `all_keys` if none was named; None is for a key that they lack.
-    """
-    named = [name for name in all_keys if name is not None]
-    if len(named) == len(all_keys) and not set(named) <= set(keys):
-        return "leave out ", Action("--on", "on"), f": rows then match by all keys: {', '.join(named)}"
-    return f"keep one of them, such as the newest: df.drop_duplicates({list(keys)}, keep='last')"
+        hint: Hint = f"keep one of them, such as the newest: df.drop_duplicates({keys}, keep='last')"
+        if not {name.casefold() for name in all_keys} <= {name.casefold() for name in keys}:  # none has to go
+            hint = "leave out ", Action("--on", "on"), f": rows then match by all keys: {', '.join(all_keys)}"
+        problem = f"{counted(count, 'new row')} have {values_text(row)}, but rows are matched by {', '.join(keys)}"
+        raise InvalidInput(problem, hint=hint)
 
 
 # The builder of a merge.

@@ -59,15 +59,15 @@ def test_a_merge_by_too_few_keys_names_all_of_them(typed, refused, match):
     merge = f"sql MERGE INTO trips t USING rows s {match} WHEN MATCHED THEN UPDATE SET fare = s.fare"
     message, hint = refused(merge)
     assert "several rows of the source match" in message
-    assert hint == "match rows by all keys: ON t.city = s.city AND t.day = s.day"
-    assert typed(merge.replace(match, hint.partition(": ")[2])).updated == 3
+    assert hint.startswith("match rows by all keys, city, day; or keep one row of the source")
+    assert typed(merge.replace(match, "USING (city, day)")).updated == 3
 
 
 def test_a_merge_by_all_keys_keeps_one_row_of_the_source(refused, shell):
     shell.push({"twice": pd.concat([shell.user_ns["rows"]] * 2)})
     by_all = "ON t.city = s.city AND t.day = s.day"
     _, hint = refused(f"sql MERGE INTO trips t USING twice s {by_all} WHEN MATCHED THEN UPDATE SET fare = s.fare")
-    assert hint.startswith("keep one row of the source")
+    assert "keep one row of the source" in hint
 
 
 # Lines without quotes.
