@@ -22,68 +22,36 @@ LEAST_SPAN = 1e-300
 
 
 class Point(NamedTuple):
-    """A mark of the chart.
+    """A mark of the chart."""
 
-    Parameters
-    ----------
-    x
-        Its place: the number, or milliseconds since 1970; of bars the number of the bar; of a range where it begins.
-    y
-        Its height.
-    label
-        The text of `x`.
-    end
-        Where the range along x ends.
-    series
-        Its colour: the text of a value, or of a scatter a number.
-    facet
-        The text of a value: which of the small charts it is in.
-    least, greatest
-        Of a mark that stands for many rows between which heights it is; `y` is their mean, of a rectangle its foot.
-    rows
-        How many rows it stands for.
-    """
-
-    x: float
+    x: float  # the number, or milliseconds since 1970; of bars the number of the bar; of a range where it begins
     y: float
-    label: str
-    end: float | None = None
-    series: str | float | None = None
-    facet: str | None = None
+    label: str  # the text of `x`
+    end: float | None = None  # where the range along x ends
+    series: str | float | None = None  # its colour: the text of a value, or of a scatter a number
+    facet: str | None = None  # the text of a value: which of the small charts it is in
+    # Of a mark that stands for many rows between which heights it is; `y` is their mean, of a rectangle its foot.
     least: float | None = None
     greatest: float | None = None
-    rows: int | None = None
+    rows: int | None = None  # how many rows it stands for
 
 
 @dataclass(frozen=True, slots=True)
 class ChartColumns:
     """Which chart to draw, of which columns.
 
-    Parameters
-    ----------
-    kind
-        ``"line"``, ``"area"`` and ``"scatter"`` are over numbers, dates or times, ``"bar"`` over any values; ``"hist"``
-        is how often the values of one column fall into each of 30 ranges.
-    x, y
-        The columns; of a histogram `y` is the count.
-    color, facet
-        Columns whose values are told apart by colour, or by a small chart each.
-    log
-        The axes that are logarithmic.
-    x_type
-        What the horizontal axis is made of.
-    has_gradient
-        Whether colours run along numbers, and do not tell series apart.
+    ``"line"``, ``"area"`` and ``"scatter"`` are over numbers, dates or times, ``"bar"`` over any values; ``"hist"`` is
+    how often the values of one column fall into each of 30 ranges.
     """
 
     kind: ChartKind
     x: str
-    y: str
-    color: str | None = None
-    facet: str | None = None
+    y: str  # of a histogram the count
+    color: str | None = None  # a column whose values are told apart by colour
+    facet: str | None = None  # a column whose values have a small chart each
     log: LogAxes | None = None
     x_type: XType = "label"
-    has_gradient: bool = False
+    has_gradient: bool = False  # whether colours run along numbers, and do not tell series apart
 
     def is_log(self, axis: Literal["x", "y"]) -> bool:
         """Return whether an axis is logarithmic."""

@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anywidget
 import traitlets
@@ -19,81 +18,31 @@ from sleeper_nb.progress import Watch
 from sleeper_nb.widgets.request_lanes import Answer, Background, Message, Method, RequestLanes, run_in_thread
 from sleeper_nb.widgets.static_picture import StaticPicture, static_bundle
 
+if TYPE_CHECKING:
+    from sleeper_nb.widgets.explorer_answers import Notebook
+
 _STATIC: Final = Path(__file__).parent / "static"
 _SCRIPT, _STYLE = _STATIC / "explorer.js", _STATIC / "explorer.css"
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """What the page needs to draw for the first time, without a request.
-
-    Parameters
-    ----------
-    mode
-        ``"explorer"``, ``"one table"``, or ``"answer"``: the grid and chart of one SQL answer only.
-    answers
-        Answers of the first requests, by `request_key`.
-    can_write, can_keep
-        Whether the notebook takes a new cell, and whether there are variables to put a DataFrame into.
-    keywords
-        Of SQL.
-    """
-
-    mode: str
-    answers: Mapping[str, Any] = field(default_factory=dict)
-    can_write: bool = False
-    can_keep: bool = False
-    keywords: tuple[str, ...] = ()
-
-    def values(self) -> dict[str, Any]:
-        """Return it as the page gets it."""
-        return {
-            "mode": self.mode,
-            "answers": dict(self.answers),
-            "canWrite": self.can_write,
-            "canKeep": self.can_keep,
-            "keywords": list(self.keywords),
-        }
-
-
 class AskedWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is built on ipywidgets, which ships no types
-    """A widget whose page asks for what it shows.
-
-    Parameters
-    ----------
-    methods
-        Answer the requests of the page, by their ``do``.
-    start, selection
-        What the page draws first, and what is selected there.
-    background
-        Runs a function in the background; a test runs it itself.
-
-    Attributes
-    ----------
-    start
-        As it was given.
-    selection
-        What is selected, in step with the page; ``frontend/src/protocol.ts`` says what it has.
-    build
-        Names the front end's files: the widgets of a page load them once.
-    methods
-        What answers the requests.
-    """
+    """A widget whose page asks for what it shows: `methods` answer its requests, by their ``do``."""
 
     _esm = _STATIC / "loader.js"
-    build = traitlets.Unicode().tag(sync=True)
-    start = traitlets.Dict().tag(sync=True)
+    build = traitlets.Unicode().tag(sync=True)  # names the front end's files: the widgets of a page load them once
+    start = traitlets.Dict().tag(sync=True)  # what the page draws first, as `start_of` makes it
+    # What is selected, in step with the page; ``frontend/src/protocol.ts`` says what it has.
     selection = traitlets.Dict().tag(sync=True)
     _requests: RequestLanes | None = None  # ipywidgets closes a widget that could not be made, too
 
     def __init__(
         self,
         methods: Mapping[str, Method],
-        start: Start,
+        start: Mapping[str, Any],
         selection: Mapping[str, Any],
         background: Background = run_in_thread,
     ) -> None:
-        super().__init__(build=_build(), start=start.values(), selection=dict(selection))
+        super().__init__(build=_build(), start=dict(start), selection=dict(selection))
         self.methods = {"source": _source, **methods}
         self._requests = lanes = RequestLanes(self.methods, self.send, background)
         self.on_msg(lambda _, message, __: lanes.take(message))
@@ -127,6 +76,21 @@ def _build() -> str:
 def _source(asked: Message, watch: Watch) -> Answer:  # noqa: ARG001 - as all methods
     """Return the front end: notebooks save what a widget's ``_esm`` has, which would be 900 KB for each."""
     return {"script": _SCRIPT.read_text("utf-8"), "style": _STYLE.read_text("utf-8")}
+
+
+def start_of(mode: str, answers: Mapping[str, Any], notebook: Notebook, keywords: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what the page needs to draw for the first time, without a request.
+
+    The mode is ``"explorer"``, ``"one table"``, or ``"answer"``: the grid and chart of one SQL answer only. Answers of
+    the first requests are by `request_key`, and the keywords are those of SQL.
+    """
+    return {
+        "mode": mode,
+        "answers": dict(answers),
+        "canWrite": notebook.write is not None,
+        "canKeep": notebook.variables is not None,
+        "keywords": list(keywords),
+    }
 
 
 def request_key(what: str, asked: Mapping[str, Any]) -> str:

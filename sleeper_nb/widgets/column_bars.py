@@ -118,32 +118,17 @@ _NUMBERS_OF: Final[dict[str, tuple[Callable[[Any], int], Callable[[int], Any]]]]
 
 @dataclass(frozen=True, slots=True)
 class ColumnSummary:
-    """What the header of a column shows of the rows that are found.
-
-    Parameters
-    ----------
-    bars
-        What the bars stand for; None for a type without.
-    rows, nulls
-        How many rows are found, and in how many of them the column is NULL.
-    counts, of
-        How many of the rows that are found, and of all rows, each bar has.
-    distinct, exact
-        How many different values the column has in the rows that are found, None where they are not counted; and
-        whether that is exact, or an estimate.
-    ends
-        Of bars that are ranges, the least and the greatest value of all rows.
-    """
+    """What the header of a column shows of the rows that are found."""
 
     column: Field
-    bars: Bars | None
+    bars: Bars | None  # None for a type without
     rows: int
-    nulls: int
-    counts: Sequence[int] = ()
-    of: Sequence[int] = ()
-    distinct: int | None = None
-    exact: bool = False
-    ends: tuple[Any, Any] | None = None
+    nulls: int  # in how many of the rows the column is NULL
+    counts: Sequence[int] = ()  # how many of the rows each bar has
+    of: Sequence[int] = ()  # how many of all rows each bar has
+    distinct: int | None = None  # how many different values; None where they are not counted
+    exact: bool = False  # whether `distinct` is exact, or an estimate
+    ends: tuple[Any, Any] | None = None  # of bars that are ranges, the least and the greatest value of all rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,30 +74,23 @@ class _VersionColumns:
         self._at = at
         self._own = {each.column: each for each in at.schema.fields}  # files know a column by this name
 
-    def _known(self, fields: Sequence[Field], types: frozenset[str]) -> dict[str, str]:
-        """Return the name here of those columns that are of some types, by the name in the newer version."""
-        return {
-            each.name: own.name
-            for each in fields
-            if (own := self._own.get(each.column)) is not None and own.type.name in types
-        }
-
-    def _asked(self, known: Mapping[str, str]) -> list[Field]:
-        own = {each.name: each for each in self._own.values()}
-        return [own[name] for name in known.values()]
+    def _known(self, fields: Sequence[Field], types: frozenset[str] | None = None) -> list[tuple[Field, Field]]:
+        """Return the columns of the newer version that are here, maybe only those of some types; with the one here."""
+        pairs = ((each, self._own.get(each.column)) for each in fields)
+        return [(each, own) for each, own in pairs if own is not None and (types is None or own.type.name in types)]
 
     def ends(self, fields: Sequence[Field], watch: Watch) -> dict[str, tuple[Any, Any]]:
         known = self._known(fields, ORDERED)
-        found = least_and_greatest(self._at, self._asked(known), watch)
-        return {name: found[own] for name, own in known.items() if own in found}
+        found = least_and_greatest(self._at, [own for _, own in known], watch)
+        return {each.name: found[own.name] for each, own in known if own.name in found}
 
     def tops(self, fields: Sequence[Field], watch: Watch) -> dict[str, tuple[Any, ...]]:
         known = self._known(fields, NAMED)
-        found = most_frequent(self._at, self._asked(known), watch)
-        return {name: found[own].values for name, own in known.items()}
+        found = most_frequent(self._at, [own for _, own in known], watch)
+        return {each.name: found[own.name].values for each, own in known}
 
     def counts(self, fields: Sequence[Field], bars: Mapping[str, Bars], watch: Watch) -> dict[str, ColumnSummary]:
-        known = [(each, own) for each in fields if (own := self._own.get(each.column)) is not None]
+        known = self._known(fields)
         asked = VersionStatement(self._at, watch)
         parts = []
         for each, own in known:

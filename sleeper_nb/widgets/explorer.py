@@ -11,7 +11,7 @@ from sleeper_nb.progress import Watch
 from sleeper_nb.sql_text import KEYWORDS
 from sleeper_nb.widgets import explorer_picture as pictures
 from sleeper_nb.widgets.action_answers import ActionAnswers
-from sleeper_nb.widgets.asked_widget import AskedWidget, Start, request_key
+from sleeper_nb.widgets.asked_widget import AskedWidget, request_key, start_of
 from sleeper_nb.widgets.change_answers import ChangeAnswers
 from sleeper_nb.widgets.explorer_answers import ExplorerAnswers, Notebook, query_of
 from sleeper_nb.widgets.keyspace_answers import KeySpaceAnswers
@@ -67,13 +67,7 @@ class Explorer(AskedWidget):
         self._newest = 0
         answers: dict[str, Any] = {}
         selection = self._first_selection(table, version, tab, answers)
-        start = Start(
-            "one table" if only else "explorer",
-            answers,
-            can_write=notebook.write is not None,
-            can_keep=notebook.variables is not None,
-            keywords=KEYWORDS,
-        )
+        start = start_of("one table" if only else "explorer", answers, notebook, KEYWORDS)
         methods = _methods(notebook, self._own, self._changes, self._sql, self._tables)
         super().__init__(methods, start, selection, background)
 

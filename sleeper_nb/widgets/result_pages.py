@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sleeper_nb.progress import Watch
-from sleeper_nb.widgets.asked_widget import AskedWidget, Start, request_key
+from sleeper_nb.widgets.asked_widget import AskedWidget, request_key, start_of
 from sleeper_nb.widgets.explorer_answers import Notebook
 from sleeper_nb.widgets.explorer_picture import answer_grid
 from sleeper_nb.widgets.request_lanes import Background, run_in_thread
@@ -45,8 +45,7 @@ class ResultPages(AskedWidget):
         selection = {
             "table": "", "version": 0, "before": None, "tab": "sql", "query": query, "statement": statement,
         }  # fmt: skip
-        start = Start("answer", answers, can_write=notebook.write is not None)
-        super().__init__(methods, start, selection, background)
+        super().__init__(methods, start_of("answer", answers, notebook), selection, background)
 
     def __repr__(self) -> str:
         return f"ResultPages({self.picture().text.splitlines()[-1]!r})"

@@ -28,6 +28,7 @@ from sleeper_nb.widgets.statement_plan import plan_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sleeper_nb.model.savepoints import RetainedVersions
     from sleeper_nb.progress import Watch
     from sleeper_nb.widgets.open_tables import OpenTables
 
@@ -208,20 +209,23 @@ class _NamesHere:
             return ()
 
     def versions(self, table: str) -> Sequence[str]:
-        found = self._tables.versions(table) if table in self.tables() else None
+        found = self._versions(table)
         if found is None:
             return ()
         return [*(point.reference for point in found.savepoints), *(str(each.id) for each in found.snapshots)]
 
     def references(self, table: str) -> list[str]:
         """Return what can be written between quotes after VERSION AS OF."""
-        found = self._tables.versions(table) if table in self.tables() else None
+        found = self._versions(table)
         return [] if found is None else [f"savepoint.{each.name or each.id}" for each in found.savepoints]
 
     def snapshots(self, table: str) -> list[str]:
         """Return the numbers of versions, the newest first."""
-        found = self._tables.versions(table) if table in self.tables() else None
+        found = self._versions(table)
         return [] if found is None else [str(each.id) for each in found.snapshots]
+
+    def _versions(self, table: str) -> RetainedVersions | None:
+        return self._tables.versions(table) if table in self.tables() else None
 
     def variables(self) -> Sequence[str]:
         return ()
