@@ -17,7 +17,7 @@ from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.help import ON_CONSOLE
 from sleeper_nb.commands.home import Home, find_home
 from sleeper_nb.commands.line_progress import LineProgress
-from sleeper_nb.commands.outcome import Outcome
+from sleeper_nb.commands.outcome import DONE, FAILED, Outcome
 from sleeper_nb.commands.parse import Invocation, move_shared_last
 from sleeper_nb.errors import Action, ConfirmationNeeded, NotFound, SleeperError, StorageError, show_for, visible
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from sleeper_nb.session import Session
     from sleeper_nb.session.warehouse import Warehouse
 
-DONE, FAILED, MISUSED, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
-"""Exit codes, the last as of programs that nobody reads; for schedulers, `sleeper_nb.commands.outcome` has more."""
+MISUSED, INTERRUPTED, UNREAD = 2, 130, 141
+"""More exit codes, the last as of programs that nobody reads."""
 _SHARED_NAMES = tuple(name for argument in ON_CONSOLE for name in argument.names)
 
 

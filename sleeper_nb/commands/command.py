@@ -58,9 +58,6 @@ Warehouse = Literal["open", "new", "place", "none"]
 _MOST_CHOICES = 40
 _BRIEF_ENDS = re.compile("[;:] ")
 
-KEPT = "Interrupted. Earlier commits are kept."
-"""The message after an interrupt of what may have changed something."""
-
 
 @dataclass(frozen=True, slots=True)
 class Argument:
@@ -242,10 +239,6 @@ class Command:
     check: Callable[[Namespace], None] | None = None
     instead: Mapping[str, Hint] = field(default_factory=dict)
     alias: str = ""
-
-    @property
-    def interrupted(self) -> str:
-        return "Interrupted. Nothing was changed." if self.reads_only else KEPT
 
     @property
     def usage(self) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from sleeper_nb.commands.command import KEPT, OUTPUT, READ_KEYS, Argument, Command, CommandGroup, in_quotes
+from sleeper_nb.commands.command import OUTPUT, READ_KEYS, Argument, Command, CommandGroup, in_quotes
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound, SleeperError, show_for
 from sleeper_nb.report import Report, report_for
@@ -50,8 +50,9 @@ class Invocation:
     def interrupted(self) -> str:
         """The message after an interrupt."""
         sql = self.command.sql
-        text = getattr(self.arguments, sql.dest, None) if sql is not None and self.command.reads_only else None
-        return self.command.interrupted if text is None or not is_writing(text) else KEPT
+        text = "" if sql is None else getattr(self.arguments, sql.dest, "")
+        may_change = not self.command.reads_only or is_writing(text)
+        return "Interrupted. Earlier commits are kept." if may_change else "Interrupted. Nothing was changed."
 
     @property
     def is_free(self) -> bool:
