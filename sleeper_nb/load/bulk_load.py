@@ -111,7 +111,6 @@ class BufferedRows:
 
 
 def check_all_written(written: int, expected: int) -> None:
-    """Raise `StorageError` when merges wrote another number of rows than was sorted."""
     if written != expected:
         raise StorageError(
             f"{written:,} rows of {expected:,} were written",
@@ -346,7 +345,6 @@ class ThreadsWriter:
                     yield from references_to(file, counts)
 
     def planned(self, schema: Schema, tree: PartitionTree) -> RunFiles:
-        """Return which runs `write` would make files; nothing is written."""
         is_merged = self.settings.merge is not False
         return ALL_MERGED if is_merged else self._run_files(list(self._units(schema)), tree)
 
@@ -359,7 +357,6 @@ class ThreadsWriter:
         return RunFiles.of(total, slice_bytes(self.settings), threads, len(tree.leaves))
 
     def _units(self, schema: Schema) -> Iterator[_Unit]:
-        """Yield what each thread reads at once."""
         for source in self.sources:
             if isinstance(source, LakeTable) and len(source.parts()) == 1:
                 yield from self._shared_units(source, schema)

@@ -102,7 +102,6 @@ class InexactValueError(Exception):
 
     @property
     def shown(self) -> str:
-        """The value as text for a message."""
         try:
             value = as_written(self.value) if isinstance(self.value, str) else self.value
             text = repr(value) if isinstance(value, str | bytes) else str(value)
@@ -134,7 +133,6 @@ class InexactValueError(Exception):
 
     @property
     def is_refused(self) -> bool:
-        """Whether no value of the kind is ever cast to the type."""
         return fit(self.kind, self.target.name) == "refused"
 
     @property
@@ -384,7 +382,6 @@ def _float_to_decimal(array: pa.Array, target: FieldType) -> pa.Array:
 
 
 def _float_texts(array: pa.Array) -> pa.Array:
-    """Return the shortest texts that parse to the same floats."""
     return (array.cast(pa.float32()) if pa.types.is_float16(array.type) else array).cast(pa.string())
 
 

@@ -110,7 +110,6 @@ class Difference:
 
     @property
     def count(self) -> str:
-        """The number of values as text; "" when the column as a whole is wrong."""
         return f"{self.values:,}{'' if self.counted_all else ' or more'}" if self.values else ""
 
     @property
@@ -326,7 +325,6 @@ def compare_parts(parts: Sequence[RawColumns], schema: Schema, matching: Matchin
 
 
 def _whole_lines(parts: Sequence[RawColumns]) -> Iterator[BadValue]:
-    """Yield the lines of all parts that are no rows of the columns."""
     start = 0
     for part in parts:
         yield from (replace(each, row=start + each.row) for each in part.bad if each.column == WHOLE_LINE)
@@ -354,7 +352,6 @@ def extra_notes(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _place_in(parts: Sequence[RawColumns]) -> Callable[[int], str]:
-    """Return the function that names a row of all parts."""
     starts = list(accumulate((part.rows for part in parts), initial=0))
 
     def place(row: int) -> str:

@@ -461,7 +461,6 @@ class _Records:
 
     @property
     def lines_read(self) -> int:
-        """The number in the file of the last line that was read."""
         return self.line_in_file(self.rows.line_num)
 
     def line_in_file(self, line: int) -> int:

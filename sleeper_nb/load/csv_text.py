@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import UNCHANGED, Action, Hint
-from sleeper_nb.load.casts import BAD_VALUE, InexactValueError
+from sleeper_nb.load.casts import BAD_VALUE, NUMBERS, InexactValueError
 from sleeper_nb.load.python_values import is_word
 from sleeper_nb.model.csv_format import THOUSANDS, CsvFormat
 from sleeper_nb.model.schema import FieldType
@@ -22,12 +22,11 @@ from sleeper_nb.model.times import days_of_month
 _BLOCK_BYTES = 4 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINE_ENDS: Final = (b"\n", b"\r")
-_NUMBERS = frozenset({"tinyint", "smallint", "int", "long", "float", "double", "decimal"})
 _WITH_COMMA = re.compile(r"\s*[+-]?(\d+,?\d*|,\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _WITH_MARK = "write a decimal comma and no points: 1234,5"
 _EXAMPLE = datetime(2026, 11, 21, 10, 30, tzinfo=UTC)
 _LONGEST_NULL = 20
-_WITH_NULL_HINT = _NUMBERS | {"date", "timestamp", "boolean", "time", "uuid"}
+_WITH_NULL_HINT = NUMBERS | {"date", "timestamp", "boolean", "time", "uuid"}
 _NULL_WORDS = frozenset({"", "na", "n/a", "null", "none", "nan", "nil", "-", "--", "?", ".", "missing", r"\n", "#n/a"})
 
 
@@ -213,7 +212,7 @@ def as_written_in(csv_format: CsvFormat, texts: pa.Array, target: FieldType) -> 
 
     Raises `InexactValueError` for the first text that is not written so.
     """
-    if target.name in _NUMBERS:
+    if target.name in NUMBERS:
         texts = without_thousands(csv_format, texts)
         return _with_decimal_point(texts, target) if csv_format.decimal == "," else texts
     pattern = _pattern_of(csv_format, target.name)
@@ -325,7 +324,7 @@ def null_hint(error: InexactValueError, csv_format: CsvFormat, *, empty: bool = 
     if is_word(text, error.target) or not csv_format.can_be_null_text(text) or text in csv_format.nulls:
         return ""
     is_sure = text.strip().lower() in _NULL_WORDS
-    if name in _NUMBERS:
+    if name in NUMBERS:
         instead = f"write a number such as 12 or 1{csv_format.decimal}5, or add "
     else:
         instead = "add " if is_sure else f"{error.hint}, or add "
@@ -350,9 +349,9 @@ def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:
         option = Action(f'--read "timestamp-format={example}"', f"timestamp_format={example!r}")
         return ("say how times are written: ", option)
     options: list[Action] = []
-    if name in _NUMBERS and csv_format.decimal == "." and "," in text and _WITH_COMMA.fullmatch(text):
+    if name in NUMBERS and csv_format.decimal == "." and "," in text and _WITH_COMMA.fullmatch(text):
         options += [] if csv_format.thousands == "," else [Action("--read decimal=,", "decimal=','")]
-    if name in _NUMBERS and csv_format.thousands is None and (grouped := thousands_in(text)) is not None:
+    if name in NUMBERS and csv_format.thousands is None and (grouped := thousands_in(text)) is not None:
         options.append(thousands_option(grouped))
     if options:
         return (error.hint, ", or add ", options[0], *(part for each in options[1:] for part in (" or ", each)))

@@ -107,7 +107,6 @@ class DataColumn:
 
     @property
     def kind(self) -> pa.DataType | None:
-        """The Arrow type of its values; None when it has none."""
         return self.arrow or (None if self.type is None else self.type.arrow)
 
     @property
@@ -213,7 +212,6 @@ _NO_SCHEMA = Schema({"key": "string"})
 
 
 def has_valid_name(column: DataColumn) -> bool:
-    """Return whether a table can have a column of this name."""
     try:
         Field(column.name, FieldType("string"))
     except InvalidInput:

@@ -84,7 +84,6 @@ def open_parquet(file: SourceFile) -> parquet.ParquetFile:
 def parquet_parts(
     file: SourceFile, schema: Schema, row_groups: RowGroups | None, matching: Matching
 ) -> Iterator[RawColumns]:
-    """Yield the rows of a Parquet file, or of some of its row groups, in parts with the table's names."""
     rename = partial(matching.names, schema=schema)
     with open_parquet(file) as opened:
         if row_groups is not None and footer_digest(opened) != row_groups.footer:
@@ -459,7 +458,6 @@ def key_pieces(file: StoredSource, schema: Schema, matching: Matching) -> Iterat
 
 
 def _batches_with(file: StoredSource, columns: Sequence[str]) -> Generator[pa.RecordBatch, None, None]:
-    """Yield all rows of a Parquet file or lake table with some of its columns."""
     if isinstance(file, LakeTable):
         yield from file.all_batches(columns)
         return
@@ -503,7 +501,6 @@ def rows_at(file: SourceFile, schema: Schema, matching: Matching, rows: Sequence
 
 
 def _parts(file: SourceFile, schema: Schema, row_groups: RowGroups | None, matching: Matching) -> Iterator[RawColumns]:
-    """Yield the rows of a file in parts, with the table's names, not yet converted."""
     if file.format == "csv":
         parts = csv_parts(file, schema, matching)
     elif file.format == "json":

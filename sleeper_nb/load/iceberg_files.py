@@ -45,7 +45,6 @@ _OPERATORS: Final = {
 
 
 def opened(metadata: str, home: Storage) -> Table:
-    """Return the table that a file describes."""
     files = StorageIO(home)
     found = FromInputFile.table_metadata(files.new_input(metadata))
     return Table((metadata,), found, metadata, files, None)  # no catalog is asked
@@ -121,7 +120,6 @@ class StoredColumns:
 
     @property
     def arrow(self) -> pa.Schema:
-        """The names, types and nullability of the columns."""
         found = schema_to_pyarrow(self.schema, include_field_ids=False)
         return pa.schema([each.with_type(_small(each.type)) for each in found])
 
@@ -197,7 +195,6 @@ class _FoundColumns:
 
     @property
     def names(self) -> list[str]:
-        """What the file calls them."""
         return [name for name, _ in self.stored.values()]
 
     def of_table(self, rows: pa.RecordBatch, constants: Mapping[int, Any]) -> pa.RecordBatch:

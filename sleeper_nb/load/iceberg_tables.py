@@ -106,7 +106,6 @@ class IcebergReader:
 
     @property
     def bytes(self) -> int:
-        """How large the data files are."""
         return sum(file.bytes for file in self.files)
 
     def parts(self, predicate: Predicate = ALWAYS_TRUE) -> tuple[IcebergFile, ...]:

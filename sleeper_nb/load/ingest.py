@@ -360,7 +360,6 @@ def write_sorted(
 
 
 def reference_to(file: DataFile, partition_id: str, *, job_id: str | None = None) -> FileReference:
-    """Return the reference to a file whose rows all belong to one partition."""
     ends = file.min_key, file.max_key
     return FileReference(
         *(file.filename, partition_id, file.rows, file.bytes, *ends),
@@ -438,7 +437,6 @@ def cut_by_leaf(rows: pa.Table, tree: PartitionTree, schema: Schema) -> Iterator
 
 
 def leaf_rows(state: TableState, by_leaf: Mapping[str, int]) -> tuple[LeafRows, ...]:
-    """Return the leaves that get rows, in key order, from their numbers of rows by leaf id."""
     return tuple(
         LeafRows(leaf.id, leaf.region.text(state.schema), by_leaf[leaf.id])
         for leaf in state.tree.leaves

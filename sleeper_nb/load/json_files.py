@@ -70,7 +70,6 @@ def json_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> 
 
 
 def json_names(file: SourceFile) -> Iterator[str]:
-    """Yield the names of the members of every object of a JSON file, row after row."""
     with read_errors(file):
         for _, row in _json_rows(file):
             yield from row
@@ -91,7 +90,6 @@ def _first_objects(file: SourceFile) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _with_nulls(rows: Iterable[tuple[int, dict[str, Any]]], file: SourceFile) -> list[tuple[int, dict[str, Any]]]:
-    """Return objects with None for the texts that mean NULL."""
     if not (nulls := frozenset(file.csv.given_nulls)):
         return list(rows)
 
@@ -102,7 +100,6 @@ def _with_nulls(rows: Iterable[tuple[int, dict[str, Any]]], file: SourceFile) ->
 
 
 def _json_rows(file: SourceFile) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield every object of a JSON file with its line."""
     return (row for block in _blocks(file) for row in _objects(file, block))
 
 

@@ -40,12 +40,10 @@ class LakeTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """The names, types and nullability of its columns."""
         return self.reader.schema
 
     @property
     def bytes(self) -> int:
-        """How large its data files are."""
         return self.reader.bytes
 
     @property
@@ -66,12 +64,10 @@ class LakeTable:
     def all_batches(
         self, columns: Sequence[str] | None = None, predicate: Predicate = ALWAYS_TRUE
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of all parts."""
         for part in self.parts(predicate):
             yield from self.batches(part, columns, predicate)
 
     def to_arrow(self) -> pa.Table:
-        """Return all rows."""
         return pa.Table.from_batches(self.all_batches(), self.schema)
 
     def first(self, rows: int) -> pa.Table:

@@ -41,7 +41,7 @@ from sleeper_nb.load.casts import (
 from sleeper_nb.model.schema import FieldType
 
 _NO_VALUES = frozenset({type(None), "NaTType", "NAType"})
-_NUMBERS = frozenset({"tinyint", "smallint", "int", "long", "float", "double", "decimal", "boolean"})
+_NUMBERS = NUMBERS | {"boolean"}
 _ARROW: tuple[tuple[type, str, pa.DataType], ...] = (
     (bool, "boolean", pa.bool_()), (int, "long", pa.int64()), (float, "double", pa.float64()),
     (str, "string", pa.string()), (bytes, "bytearray", pa.binary()),
@@ -309,7 +309,6 @@ def can_be_requested(kind: str, name: str) -> bool:
 
 
 def is_word(value: Any, target: FieldType) -> bool:
-    """Return whether a value is a word that becomes a boolean on request."""
     return target.name == "boolean" and isinstance(value, str) and value.strip().lower() in _WORDS
 
 

@@ -216,7 +216,6 @@ class QuarantineFile:
         return self.storage.locate(self.name)
 
     def check_new(self) -> None:
-        """Raise `AlreadyExists` when there is such a file: it may have the rows of an earlier load."""
         if self.storage.has(self.name):
             raise self._exists()
 

@@ -89,7 +89,6 @@ class JudgedRows:
 
     @property
     def text(self) -> str | None:
-        """The counts, as a snapshot records them."""
         counts = {each: self.broken[each].values if each in self.broken else 0 for each in self.conditions}
         return counts_text(counts)
 
@@ -248,7 +247,6 @@ class TakenKey:
 
     @property
     def problem(self) -> str:
-        """What is wrong, without what it means for the load."""
         where = f"occurs {self.rows:,} times in the rows" if self.rows > 1 else "is in the table already"
         return f"the row key {self.key} {where}, and the table has unique keys"
 

@@ -388,7 +388,6 @@ class Spool:
         return Piece(offset, length, rows, size, first)
 
     def read(self, piece: Piece) -> pa.Table:
-        """Return the rows of a piece."""
         assert self._file is not None  # noqa: S101 - a piece was stored
         try:
             with self._lock:

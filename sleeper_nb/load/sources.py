@@ -8,7 +8,6 @@ pandas means it, unless the column is masked.
 from __future__ import annotations
 
 import contextlib
-import gzip
 import http.client
 import logging
 import math
@@ -270,10 +269,8 @@ class Downloads:
         folder = Path(tempfile.mkdtemp(dir=self._folder[0]))
         self._check_size(length, shown, folder)
         path = folder / name
-        is_packed = answer.headers.get("Content-Encoding", "").lower() == "gzip"
-        stream = gzip.GzipFile(fileobj=answer) if is_packed else answer
-        size = self._copied(stream, path, shown, 0 if is_packed else length)
-        if length and not is_packed and size < length:
+        size = self._copied(answer, path, shown, length)
+        if length and size < length:
             hint = "run it again; or download the file, and give its path"
             raise NetworkError(f"{shown} ended after {size:,} of {length:,} bytes", hint=hint)
         logger.info("downloaded %s: %d bytes", shown, size)
@@ -288,16 +285,13 @@ class Downloads:
 
     def _copied(self, stream: Any, path: Path, shown: str, length: int) -> int:
         size, of_all = 0, f" of {_text(length)}" if length else ""
-        try:
-            with path.open("wb") as file:
-                while block := stream.read(_BLOCK_BYTES):
-                    file.write(block)
-                    size += len(block)
-                    if not length:
-                        self._check_size(size, shown, path.parent)
-                    self.progress.update(f"downloading {path.name}: {_text(size)}{of_all}")
-        except (EOFError, gzip.BadGzipFile) as error:
-            raise NetworkError(f"{shown} ended early", hint="run it again") from error
+        with path.open("wb") as file:
+            while block := stream.read(_BLOCK_BYTES):
+                file.write(block)
+                size += len(block)
+                if not length:
+                    self._check_size(size, shown, path.parent)
+                self.progress.update(f"downloading {path.name}: {_text(size)}{of_all}")
         return size
 
 
@@ -439,7 +433,6 @@ def _check_options(parts: Iterable[IngestSource], csv: CsvFormat) -> None:
 
 
 def bytes_of(sources: Iterable[IngestSource]) -> int:
-    """Return the total size of the files in bytes; data in memory does not count."""
     return sum(source.bytes for source in sources if not isinstance(source, InMemory))
 
 
@@ -482,7 +475,6 @@ class ReadRows:
 
     @property
     def all_notes(self) -> tuple[str, ...]:
-        """What users should know of the load."""
         return (*self.notes, *self.judged.notes)
 
 
@@ -505,7 +497,6 @@ def read_sources(
 
 
 def label_of(source: IngestSource) -> str:
-    """Return what the user knows a file or another table by; "" for rows in memory."""
     return "" if isinstance(source, InMemory) else source.label
 
 

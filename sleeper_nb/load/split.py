@@ -479,7 +479,6 @@ def sample_of(rows: pa.Table, schema: Schema, size: int) -> KeySample:
 
 
 def some_of(keys: pa.Table, size: int) -> pa.Table:
-    """Return at most `size` rows, chosen at random but always the same, in their order."""
     if keys.num_rows <= size:
         return keys
     chosen = np.random.default_rng(_SEED).choice(keys.num_rows, size, replace=False, shuffle=False)
@@ -487,7 +486,6 @@ def some_of(keys: pa.Table, size: int) -> pa.Table:
 
 
 def rows_of_parquet(files: Sequence[SourceFile]) -> int:
-    """Return the number of rows in Parquet files, from their footers."""
     rows = 0
     for file in files:
         with open_parquet(file) as opened:
@@ -547,7 +545,6 @@ class KeyCandidate:
 
     @property
     def fits(self) -> bool:
-        """Whether the column can be a row key of these rows."""
         of_key_type = self.column.type is not None and self.column.type.name in KEY_TYPES
         return of_key_type and self.compared and not self.nulls
 
