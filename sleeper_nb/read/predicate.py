@@ -171,12 +171,17 @@ def _has_alternatives(predicate: Predicate) -> bool:
 
 
 def comparisons_in(predicate: Predicate) -> Iterator[Comparison | IsIn]:
-    """Yield comparisons of one column with constants, each of which every row meets that meets a predicate."""
+    """Yield comparisons of columns with whole numbers and texts, each of which every row meets that meets a predicate.
+
+    They mean the same to every engine, and to every reader of Parquet.
+    """
     if isinstance(predicate, And):
         for part in predicate.parts:
             yield from comparisons_in(part)
     elif isinstance(predicate, Comparison | IsIn):
-        yield predicate
+        values = predicate.values if isinstance(predicate, IsIn) else (predicate.value,)
+        if all(isinstance(value, int | str) for value in values):
+            yield predicate
 
 
 @dataclass(frozen=True, slots=True)
