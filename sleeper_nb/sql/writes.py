@@ -6,6 +6,7 @@ all its version clauses. Of statements that change rows, conditions and values g
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -215,8 +216,8 @@ _FOREIGN: Final[Mapping[str, tuple[str, str, str] | Callable[[str], Hint]]] = {
                "session.table({table!r}).maintenance.collect_garbage()"),
     "RESTORE": ("restore a version", "rollback {table} 1", "session.table({table!r}).rollback(1)"),
     "SHOW CREATE TABLE": ("see its columns and rules", "describe {table} --fields", "session.table({table!r}).schema"),
-    "COPY FROM": ("load a file", "ingest {table} a.csv", "session.table({table!r}).ingest('a.csv')"),
-    "COPY": ("write a file", "export {table} a.csv", "session.table({table!r}).export('a.csv')"),
+    "COPY FROM": ("load a file", "ingest {table} {file}", "session.table({table!r}).ingest({file!r})"),
+    "COPY": ("write a file", "export {table} {file}", "session.table({table!r}).export({file!r})"),
     "REPLACE TABLE": "write CREATE OR REPLACE TABLE {} ROW KEYS (…) AS SELECT …".format,
     "REPLACE INTO": to_update_rows,
     "UPSERT INTO": to_update_rows,
@@ -240,10 +241,12 @@ def _refuse_foreign(reader: StatementReader) -> None:
     _ = reader.skip("TABLE") or reader.skip("INTO")
     token = reader.peek()
     table = token.text if token is not None and is_name(token) else "t"
+    file = next((text[1:-1] for text in words if text.startswith("'")), "a.csv")
     what = _FOREIGN["COPY FROM" if begin == "COPY" and "FROM" in words else begin]
     if isinstance(what, tuple):
         purpose, line, python = what
-        hint = (f"to {purpose}: ", Action(line.format(table=table), python.format(table=table)))
+        same = Action(line.format(table=table, file=shlex.quote(file)), python.format(table=table, file=file))
+        hint = (f"to {purpose}: ", same)
     else:
         hint = what(table)
     raise reader.error(f"there is no {begin}", hint, start)

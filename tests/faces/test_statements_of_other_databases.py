@@ -53,6 +53,7 @@ def test_what_leaves_rows_that_exist_is_a_merge(refused, statement):
     [
         ("INSERT t VALUES (1, 'x')", "INTO is expected before 't'", "write INSERT INTO t "),
         ("REPLACE TABLE t AS SELECT 1", "there is no REPLACE TABLE", "write CREATE OR REPLACE TABLE t"),
+        ("COPY t FROM 'a b.csv'", "there is no COPY", "to load a file: %sleeper ingest t 'a b.csv'"),
         ("COPY INTO t FROM 'a.csv'", "there is no COPY", "to load a file: %sleeper ingest t a.csv"),
         ("COPY t TO 'a.csv'", "there is no COPY", "to write a file: %sleeper export t a.csv"),
         ("COPY (SELECT 1) TO 'a.csv'", "there is no COPY", "to write a file: %sleeper export t a.csv"),

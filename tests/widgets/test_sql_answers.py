@@ -257,7 +257,7 @@ def test_an_error_has_its_place_in_the_statement_as_it_was_typed(answers, statem
     units = statement.encode("utf-16-le")
     begin, end = failure["place"]["from"], failure["place"]["to"]
     assert units[2 * begin : 2 * end].decode("utf-16-le") == word
-    assert failure["hint"]
+    assert failure["hint"] or says == "syntax error"  # at which DuckDB has nothing to propose
 
 
 def test_an_empty_statement_and_one_that_cannot_be_read_say_so(answers):
