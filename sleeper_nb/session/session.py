@@ -693,7 +693,7 @@ class Session:
 
         rows = at.system_table(suffix).rows
         assert isinstance(rows, SystemRows)  # noqa: S101 - what a system table has
-        return frames.system_table(spark, rows)
+        return frames.of_arrow(spark, rows.columns())
 
 
 def _writing_statement(text: SqlText, engine: EngineChoice) -> WritingStatement | None:

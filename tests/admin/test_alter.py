@@ -22,7 +22,6 @@ from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.engines.spark.kept_frames import KeptFrames
 from sleeper_nb.errors import (
     AlreadyExists,
     InvalidInput,
@@ -515,5 +514,5 @@ def test_spark_reads_a_version_of_narrower_types(tmp_path: Path, spark_engine: A
     from sleeper_nb.engines.spark import frames
 
     store, plan = narrow(tmp_path)
-    rows = frames.data_frame(KeptFrames(spark_engine.session()), plan, store.storage).where("i > 5").toArrow()
+    rows = frames.data_frame(spark_engine.session(), plan, store.storage).where("i > 5").toArrow()
     assert rows.cast(WIDER.arrow).to_pylist() == reading.read(plan, store.storage).to_pylist()

@@ -13,8 +13,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.engines.spark import frames, row_places
-from sleeper_nb.engines.spark.kept_frames import KeptFrames
+from sleeper_nb.engines.spark import frames
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.model.deletions import FILE_NUMBER, POSITION
 from sleeper_nb.model.processing import NOTHING, PythonIterator
@@ -124,7 +123,7 @@ def read(request: pytest.FixtureRequest) -> Read:
     engine: SparkRuntime = request.getfixturevalue("spark_engine")
 
     def on_spark(plan: ScanPlan, storage: Storage, *, with_places: bool) -> pa.Table:
-        return frames.data_frame(KeptFrames(engine.session()), plan, storage, with_places=with_places).toArrow()
+        return frames.data_frame(engine.session(), plan, storage, with_places=with_places).toArrow()
 
     return on_spark
 
@@ -274,36 +273,18 @@ def test_files_without_vectors_are_read_without_places(session):
     assert "JOIN" not in plan.upper()
 
 
-def test_blocks_of_any_size_leave_out_the_same_rows_on_spark(session, spark_engine, monkeypatch):
+@pytest.mark.parametrize("most", [100, 1])
+def test_files_and_places_are_told_apart_on_spark(session, spark_engine, monkeypatch, most):
+    """Also with more deleted rows than Spark keeps, and with files that have one name."""
     table = session.create_table("t", sl.Schema({"k": "int"}), [70_000])
-    table.ingest(pa.table({"k": range(70_100)}))
-    gone = {0, 62, 63, 64, 4_095, 4_096, 65_535, 65_536, 69_999, 70_000, 70_063, 70_099}
+    table.ingest(pa.table({"k": range(140_000)}))
+    gone = {0, 63, 64, 65_536, 69_999, 70_001, 139_999}
     delete_rows(table._store, lambda row: row["k"] in gone)
-    plan, kept = plan_scan(table._store.load()), sorted({*range(70_100)} - gone)
+    monkeypatch.setattr(frames, "_MOST_DELETED", most)
+    plan, kept = plan_scan(table._store.load()), sorted({*range(140_000)} - gone)
     assert sum(file.deletions is not None for file in plan.files) == 2
-    for most_bytes in (32 << 20, 4096, 0):
-        monkeypatch.setattr(row_places, "_MOST_BYTES", most_bytes)
-        found = frames.data_frame(KeptFrames(spark_engine.session()), plan, table._store.storage).toArrow()
-        assert sorted(found["k"].to_pylist()) == kept
-
-
-@pytest.mark.parametrize("is_same_size", [False, True])
-def test_rows_of_files_with_equal_sizes_are_told_apart_on_spark(session, spark_engine, is_same_size):
-    plain = {"sleeper.table.parquet.compression.codec": "uncompressed"}
-    table = session.create_table("t", sl.Schema({"k": "string"}), ["1000"], properties=plain)
-    keys = [f"{number:04}" for number in range(2_000 if is_same_size else 2_500)]
-    table.ingest(pa.table({"k": keys}))
-    delete_rows(table._store, lambda row: row["k"] in {"0003", "1005"})
-    plan, spark = plan_scan(table._store.load()), spark_engine.session()
-    sizes = {file.filename: file.bytes for file in plan.files}
-    assert (len(set(sizes.values())) == 1) == is_same_size
-    of_files = row_places.FileNumbers.of(spark, sizes, ["k"])
-    assert (of_files.salt is None) != is_same_size
-    assert row_places.FileNumbers.of(spark, {"/data/a.parquet": 1, "/data/b.parquet": 2}, ["k"]).salt is not None
-    found = frames.data_frame(KeptFrames(spark), plan, table._store.storage).toArrow()["k"].to_pylist()
-    assert sorted(found) == sorted({*keys} - {"0003", "1005"})
-    placed = frames.data_frame(KeptFrames(spark), plan, table._store.storage, with_places=True).toArrow()
-    assert set(zip(placed["sleeper:file"].to_pylist(), placed["sleeper:position"].to_pylist(), strict=True)) >= {
-        (0, 0),
-        (1, 0),
-    }
+    found = frames.data_frame(spark_engine.session(), plan, table._store.storage).toArrow()
+    assert sorted(found["k"].to_pylist()) == kept
+    monkeypatch.setattr(frames, "_CHECKSUMS", 0)  # as if two names had one checksum
+    found = frames.data_frame(spark_engine.session(), plan, table._store.storage).toArrow()
+    assert sorted(found["k"].to_pylist()) == kept

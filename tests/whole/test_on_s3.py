@@ -14,7 +14,6 @@ from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_reads import JudgedQueries
 from sleeper_nb.engines.spark import frames, spark_load
-from sleeper_nb.engines.spark.kept_frames import KeptFrames
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.load.ingest import IngestSettings
@@ -183,7 +182,7 @@ def test_spark_reads_imports_and_compacts_by_its_tasks(table: StateStore, spark_
     imports.bulk_import(
         spark_engine, table, find_sources(rows_of("a", "é", ("b", 2))), settings=IngestSettings(strategy)
     )
-    frame = frames.data_frame(KeptFrames(spark_engine.session()), plan_scan(table.load()), table.storage)
+    frame = frames.data_frame(spark_engine.session(), plan_scan(table.load()), table.storage)
     assert sorted(row["key"] for row in frame.collect()) == ["a", "b", "b", "x", "é"]
     assert [row["n"] for row in frame.where("key = 'b'").sort("n").select("n").collect()] == [0, 2]
     report = compaction.compact(

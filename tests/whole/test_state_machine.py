@@ -40,7 +40,6 @@ from sleeper_nb.edit.apply_edits import EditSettings
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.spark import frames
-from sleeper_nb.engines.spark.kept_frames import KeptFrames
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.load import sources
@@ -482,7 +481,7 @@ class EveryEngineMachine(TableMachine):
         yield from super().readings(version)
         plan, storage = plan_scan(self.store.load(version), None, NOTHING), self.store.storage
         yield relations.relation(Database().connect(), plan, storage).to_arrow_table()
-        yield frames.data_frame(KeptFrames(self.spark), plan, storage).toArrow()
+        yield frames.data_frame(self.spark, plan, storage).toArrow()
 
     def teardown(self) -> None:
         """Read every version that is kept once more, at the end of all."""

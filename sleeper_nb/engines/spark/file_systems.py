@@ -34,11 +34,6 @@ def is_plain(address: str) -> bool:
     return not _PATTERN.search(address)
 
 
-def jvm_opens(address: str) -> bool:
-    """Return whether Spark's own reader can open a file in any session: a local path."""
-    return not address.startswith("s3://") and is_plain(address)
-
-
 def scheme_for(spark: SparkSession, plan: ScanPlan, storage: Storage) -> str | None:
     """Return how Spark's own reader opens the files of a plan: "" by their paths, ``s3a`` or ``s3``.
 

@@ -14,38 +14,32 @@ import contextlib
 import logging
 import operator
 import os
+import pickle
+import re
 import threading
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
-from pyarrow import parquet
 
-from sleeper_nb.engines.spark.file_systems import jvm_opens, opened_by, scheme_for
-from sleeper_nb.engines.spark.gateway import java_class, query_execution
+from sleeper_nb.engines.spark.file_systems import opened_by, scheme_for
+from sleeper_nb.engines.spark.gateway import java_class, query_execution, session_state
 from sleeper_nb.engines.spark.jvm import is_local
-from sleeper_nb.engines.spark.kept_frames import KeptFrames, exact_reader
-from sleeper_nb.engines.spark.row_places import FileNumbers
-from sleeper_nb.engines.spark.spark_reads import is_query
 from sleeper_nb.errors import InvalidInput, StorageError, first_line
-from sleeper_nb.maintain.system_tables import SystemRows
 from sleeper_nb.model.deletions import FILE_NUMBER, PLACES, POSITION
 from sleeper_nb.model.keys import KeyValue, plain_time
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.model.sql_values import quoted_name
-from sleeper_nb.read.live_rows import PlacedFile, placed_files, placed_schema
+from sleeper_nb.read.live_rows import PlacedFile, placed_files, placed_schema, positions_of
 from sleeper_nb.read.predicate import MOST_REGIONS, Comparison, Condition, comparisons_in
 from sleeper_nb.read.read_rows import check_files, leaf_rows, placed_rows
 from sleeper_nb.read.row_processing import Processor, in_microseconds
-from sleeper_nb.read.scan_plan import (
-    ScanPlan,
-    groups_of,
-    only_with_deletions,
-)
+from sleeper_nb.read.scan_plan import FileGroup, PlannedFile, ScanPlan, groups_of
 from sleeper_nb.sql.bound_lakes import BoundLake, LakeColumn
 from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
 from sleeper_nb.sql.statement import Statement
@@ -53,10 +47,12 @@ from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.types import DataType
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 NAMES_AND_SETTINGS: Final = threading.RLock()
 """Held while a statement names views, or changes a setting, of the Spark session that all threads share."""
@@ -138,15 +134,13 @@ def columns_text(fields: Iterable[Field | LakeColumn]) -> str:
     return ", ".join(f"{quoted_name(field.name, '`')} {type_text(field.type)}" for field in fields)
 
 
-def data_frame(made: KeptFrames, plan: ScanPlan, storage: Storage, *, with_places: bool = False) -> DataFrame:
+def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage, *, with_places: bool = False) -> DataFrame:
     """Return the rows of a plan as a DataFrame; data goes from the files to the executors, not through the driver.
 
     Files that Spark's own reader does not open (`file_systems`) are read by a Python task each, with our own storage.
 
     Parameters
     ----------
-    made
-        What reads: a Spark session, with frames of files that it made before.
     with_places
         Whether the columns `deletions.PLACES` follow those of the schema; only for plans that process no rows.
 
@@ -155,19 +149,41 @@ def data_frame(made: KeptFrames, plan: ScanPlan, storage: Storage, *, with_place
     AssertionError
         When rows that are processed would have places.
     """
-    if with_places:
-        return _with_places(made, plan, storage)
-    spark, rows = made.spark, columns_text(plan.schema.fields)
+    placed = placed_files(plan) if with_places else []
     if not plan.files:
-        return spark.createDataFrame([], rows)
-    scheme = scheme_for(spark, plan, storage)
-    if scheme is None:
+        return spark.createDataFrame([], _columns(plan.schema, with_places=with_places))
+    scheme, parts = scheme_for(spark, plan, storage), None
+    if scheme is not None:
+        with _listing(plan, storage):
+            parts = _parts(spark, plan, storage, scheme, with_places=with_places)
+    if parts is None:
         logger.debug("%d files are read by Python tasks, not by Spark's own reader", len(plan.files))
-        return _by_tasks(spark, plan, storage)
-    with _listing(plan, storage):
-        parts = _parts(made, plan, storage, scheme)
+        return _placed_by_tasks(spark, placed, plan.schema, storage) if with_places else _by_tasks(spark, plan, storage)
     rows_of_parts = reduce(lambda left, right: left.unionAll(right), parts)
     return reduce(lambda frame, test: frame.filter(test), _kept(plan.processing, plan.schema), rows_of_parts)
+
+
+def _columns(schema: Schema, *, with_places: bool) -> str:
+    text = columns_text(schema.fields)
+    return f"{text}, `{FILE_NUMBER}` int, `{POSITION}` bigint" if with_places else text
+
+
+def exact_reader(spark: SparkSession) -> DataFrameReader:
+    """Return a reader that gives all rows of its files unchanged, or fails, whatever the session's settings are.
+
+    Settings could skip damaged or missing files, and shift dates before 1582 into another calendar. Parquet's Java
+    library takes 0.0 and -0.0 for different values where it compares a condition with the dictionary of a column.
+    """
+    return spark.read.options(
+        **{
+            "ignoreCorruptFiles": "false",
+            "ignoreMissingFiles": "false",
+            "datetimeRebaseMode": "CORRECTED",
+            "int96RebaseMode": "CORRECTED",
+            "parquet.page.verify-checksum.enabled": "true",
+            "parquet.filter.dictionary.enabled": "false",
+        }
+    )
 
 
 @contextlib.contextmanager
@@ -183,85 +199,110 @@ def _listing(plan: ScanPlan, storage: Storage) -> Iterator[None]:
         check_files(plan.files, storage)
 
 
-def _parts(made: KeptFrames, plan: ScanPlan, storage: Storage, scheme: str) -> list[DataFrame]:
-    """Return the rows of a plan's files that count, which nothing processes; `scheme` is from `scheme_for`."""
-    stored, grouped = columns_text(plan.schema.in_files.fields), plan.by_region_and_deletions()
-    parts: list[DataFrame] = []
-    for (region, has_deleted), files in grouped.items():
-        if not has_deleted:
-            paths = [opened_by(scheme, storage.locate(file.filename)) for file in files]
-            part = made.files_apart(stored, paths, plan.schema.names)
-            parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
-    if any(has_deleted for _, has_deleted in grouped):
-        parts += _live_parts(made, only_with_deletions(plan), storage, scheme)
+def _parts(
+    spark: SparkSession, plan: ScanPlan, storage: Storage, scheme: str, *, with_places: bool
+) -> list[DataFrame] | None:
+    """Return the rows of a plan's files that count, which nothing processes; None where Spark cannot tell their places.
+
+    `scheme` is from `scheme_for`.
+    """
+    schema, parts = plan.schema, list[Any]()
+    stored, names = columns_text(schema.in_files.fields), [*schema.names, *(PLACES.names if with_places else ())]
+    numbers = {name: number for number, name in enumerate(plan.filenames)} if with_places else {}
+    for (region, has_deleted), files in plan.by_region_and_deletions().items():
+        paths = [opened_by(scheme, storage.locate(file.filename)) for file in files]
+        stored_rows = exact_reader(spark).schema(stored).parquet(*paths)
+        rows = _placed(stored_rows, files, storage, numbers) if has_deleted or with_places else stored_rows
+        if rows is None:
+            return None
+        part = rows.toDF(*names)
+        parts.append(part if region is None else part.filter(_inside(region, schema)))
     return parts
 
 
-def _with_places(made: KeptFrames, plan: ScanPlan, storage: Storage) -> DataFrame:
-    spark, files = made.spark, placed_files(plan)
-    if not files:
-        return spark.createDataFrame([], places_text(plan.schema))
-    parts = None
-    scheme = scheme_for(spark, plan, storage)
-    if scheme is not None:
-        with _listing(plan, storage):
-            parts = _placed_parts(made, plan, storage, scheme)
-    if parts is None:
-        return _placed_by_tasks(spark, files, plan.schema, storage)
-    return reduce(lambda left, right: left.unionAll(right), parts)
+def _placed(
+    rows: DataFrame, files: Sequence[PlannedFile], storage: Storage, numbers: Mapping[str, int]
+) -> DataFrame | None:
+    """Return the rows of files without deleted ones, with their places where the files have `numbers`.
 
-
-def _live_parts(made: KeptFrames, plan: ScanPlan, storage: Storage, scheme: str) -> list[DataFrame]:
-    """Return the rows of files with deletion vectors, without deleted ones, which nothing processes."""
-    parts = _placed_parts(made, plan, storage, scheme, with_numbers=False)
-    return [_by_tasks(made.spark, plan, storage)] if parts is None else parts
-
-
-def _placed_parts(
-    made: KeptFrames, plan: ScanPlan, storage: Storage, scheme: str, *, with_numbers: bool = True
-) -> list[DataFrame] | None:
-    """Return the rows of a plan without deleted ones; None when Spark's own reader cannot tell their places.
-
-    With `with_numbers`, the columns `deletions.PLACES` follow those of the schema. `scheme` is from `scheme_for`.
+    None where Spark cannot tell places, or for too many deleted rows. A place is one number: a checksum of the file's
+    name, and the position that Spark gives.
     """
     from pyspark.sql import functions as f
 
-    schema, numbers = plan.schema, {name: number for number, name in enumerate(plan.filenames)}
-    sizes = {file.filename: file.bytes for file in plan.files}
-    of_files = FileNumbers.of(made.spark, sizes, schema.in_files.names)
-    if of_files is None:
+    names = [file.filename.rpartition("/")[2] for file in files]
+    checksums = [zlib.crc32(name.encode()) & _CHECKSUMS for name in names]
+    is_told = len(set(checksums)) == len(files) and all(map(_PLAIN_NAME.fullmatch, names))
+    if not is_told or any(name.casefold().startswith(_OF_SPARK) for name in rows.columns):
         return None
-    stored, parts = columns_text(schema.in_files.fields), []
-    fields = [f.col(quoted_name(each.column, "`")).alias(each.name) for each in schema.fields]
-    names = [*schema.names, *(PLACES.names if with_numbers else ())]
-    for (region, has_deleted), files in plan.by_region_and_deletions().items():
-        paths = [opened_by(scheme, storage.locate(file.filename)) for file in files]
-        read = made.files(stored, paths)
-        part = read.select(*fields, *of_files.columns())
-        part = part if region is None else part.filter(_inside(region, schema))
-        part = of_files.without_deleted(part, files, storage) if has_deleted else part
-        part = (
-            of_files.numbered(part, {file.filename: numbers[file.filename] for file in files}) if with_numbers else part
-        )
-        parts.append(part.select(*(f.col(quoted_name(name, "`")) for name in names)))
-    return parts
+    if sum(file.deletions.rows for file in files if file.deletions is not None) > _MOST_DELETED:
+        return None
+    spark, columns = rows.sparkSession, [f.col(quoted_name(name, "`")) for name in rows.columns]
+    checksum = f.crc32(f.col("_metadata.file_name").cast("binary")).bitwiseAND(f.lit(_CHECKSUMS))
+    placed = rows.select(*columns, checksum.alias(_CHECKSUM), f.col("_metadata.row_index").alias(POSITION))
+    of_files = zip(files, checksums, strict=True)
+    places = [positions_of(file.deletions, storage) | own << _BITS for file, own in of_files]
+    gone: Any = pa.table({_PLACE: pa.chunked_array(places)})
+    if gone.num_rows:
+        place = f.shiftleft(f.col(_CHECKSUM), _BITS).bitwiseOR(f.col(POSITION))
+        placed = placed.join(f.broadcast(spark.createDataFrame(gone)), place == f.col(_PLACE), "left_anti")
+    if numbers:
+        numbered = pa.array([numbers[file.filename] for file in files], pa.int32())
+        known: Any = pa.table({_CHECKSUM: pa.array(checksums, pa.int64()), FILE_NUMBER: numbered})
+        placed = placed.join(f.broadcast(spark.createDataFrame(known)), _CHECKSUM)
+    return placed.select(*columns, *(PLACES.names if numbers else ()))
 
 
-def places_text(schema: Schema) -> str:
-    return f"{columns_text(schema.fields)}, `{FILE_NUMBER}` int, `{POSITION}` bigint"
+_CHECKSUM, _PLACE = "sleeper:checksum", "sleeper:place"
+_BITS: Final = 34
+"""The bits of a position: no file has 2**34 rows."""
+_CHECKSUMS: Final = (1 << 63 - _BITS) - 1
+_MOST_DELETED: Final = 4_000_000
+"""Each machine of Spark keeps the places of so many deleted rows in memory; of more, a Python task keeps a file's."""
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_OF_SPARK: Final = ("_metadata", "_tmp_metadata")
 
 
 def _placed_by_tasks(spark: SparkSession, files: Sequence[PlacedFile], schema: Schema, storage: Storage) -> DataFrame:
     types = placed_schema(schema_for_spark(schema))
 
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from (rows.cast(types) for rows in placed_rows([files[number]], schema, storage))
+    def read(files: Iterator[PlacedFile]) -> Iterator[pa.RecordBatch]:
+        return (rows.cast(types) for rows in placed_rows(files, schema, storage))
 
     hand_over_keys(spark, [storage])
-    one_each = spark.range(len(files), numPartitions=len(files))
-    return one_each.mapInArrow(task, places_text(schema))
+    return in_tasks(spark, files, read, _columns(schema, with_places=True))
+
+
+MOST_TASKS: Final = 1000
+
+
+def in_tasks(
+    spark: SparkSession,
+    parts: Sequence[T],
+    work: Callable[[Iterator[T]], Iterator[pa.RecordBatch]],
+    columns: str,
+    most: int = MOST_TASKS,
+) -> DataFrame:
+    """Return what Python tasks make of some parts: a task of each, or at most so many tasks of several each."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return work(parts[number] for batch in batches for number in batch.column(0).to_pylist())
+
+    return spark.range(len(parts), numPartitions=max(1, min(len(parts), most))).mapInArrow(task, columns)
+
+
+REPORT_DDL: Final = "report binary"
+"""Spark's column of what tasks report to this process (`report`)."""
+
+
+def report(value: object) -> pa.RecordBatch:
+    """Return the row by which a task hands a value to this process (`reports`)."""
+    return pa.RecordBatch.from_pydict({"report": [pickle.dumps(value)]})
+
+
+def reports(rows: DataFrame) -> list[Any]:
+    """Compute a frame of `REPORT_DDL`, and return what its tasks report."""
+    return [pickle.loads(row["report"]) for row in rows.collect()]  # noqa: S301 - our own tasks made it
 
 
 def met(rows: DataFrame, schema: Schema, condition: Condition, columns: Iterable[str] | None) -> DataFrame:
@@ -324,31 +365,14 @@ def _by_tasks(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFram
 
     One task a leaf when rows of several files must be merged; one task a file when each row is kept or dropped alone.
     """
-    process, schema = Processor.of(plan.processing, plan.schema), schema_for_spark(plan.schema)
-    parts = groups_of(plan.leaves, file_by_file=plan.processing.only_filters)
+    process, types = Processor.of(plan.processing, plan.schema), schema_for_spark(plan.schema)
 
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from (rows.cast(schema) for rows in leaf_rows(parts[number], process, storage))
+    def read(groups: Iterator[FileGroup]) -> Iterator[pa.RecordBatch]:
+        return (rows.cast(types) for group in groups for rows in leaf_rows(group, process, storage))
 
     hand_over_keys(spark, [storage])
-    one_each = spark.range(len(parts), numPartitions=len(parts))
-    return one_each.mapInArrow(task, columns_text(plan.schema.fields))
-
-
-def system_table(spark: SparkSession, rows: SystemRows) -> DataFrame:
-    """Return the rows of a system table as a DataFrame; from its Parquet file, if Spark's own reader can open that."""
-    if rows.path is not None and jvm_opens(rows.storage.root):
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        # not the schema that the file has for Spark: it may name Python classes, which PySpark would import
-        with rows.storage.input(rows.path) as stream:
-            columns = from_arrow_schema(parquet.read_schema(stream), prefer_timestamp_ntz=False)
-        frame = exact_reader(spark).schema(columns).parquet(rows.storage.locate(rows.path))
-        rows.storage.size(rows.path)  # or raises: as in `_listing`
-        return frame
-    return of_arrow(spark, rows.columns())
+    groups = groups_of(plan.leaves, file_by_file=plan.processing.only_filters)
+    return in_tasks(spark, groups, read, columns_text(plan.schema.fields))
 
 
 def of_arrow(spark: SparkSession, rows: pa.Table) -> DataFrame:
@@ -395,27 +419,21 @@ def of_variable(spark: SparkSession, variable: BoundVariable) -> DataFrame:
         raise InvalidInput(problem, hint="convert the column first, or run the statement on DuckDB") from error
 
 
-_MOST_TASKS: Final = 1000
-
-
 def of_lake(spark: SparkSession, lake: BoundLake) -> DataFrame:
     """Return the rows of a table of another format, which Python tasks read, a part at a time."""
+    types = pa.schema([each.with_type(arrow_for_spark(each.type)) for each in lake.schema()])
+
+    def read(parts: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+        for part in parts:
+            for rows in lake.batches_of(part):
+                yield from pa.Table.from_batches([rows]).cast(types).to_batches()
+
     hand_over_keys(spark, [lake.table.storage])
-    parts, types = lake.parts(), lake.schema()
-    for_spark = pa.schema([each.with_type(arrow_for_spark(each.type)) for each in types])
-
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for rows in lake.batches_of(parts[number]):
-                    yield from pa.Table.from_batches([rows]).cast(for_spark).to_batches()
-
-    tasks = max(1, min(len(parts), _MOST_TASKS))
-    return spark.range(len(parts), numPartitions=tasks).toDF("number").mapInArrow(task, columns_text(lake.fields))
+    return in_tasks(spark, lake.parts(), read, columns_text(lake.fields))
 
 
 def query(
-    made: KeptFrames,
+    spark: SparkSession,
     statement: Statement,
     views: Mapping[str, DataFrame],
     parameters: Mapping[str, Any] | None = None,
@@ -428,10 +446,22 @@ def query(
     sessions offer by name it finds only those of the session `session_id`; "" for those of any. The caller has made
     sure that the statement only reads (`spark_reads.check_reads`).
     """
-    spark, for_query = made.spark, is_query(statement)
-    with NAMES_AND_SETTINGS, _only_names_of(spark, session_id), made.views.create(views, for_query=for_query):
+    with NAMES_AND_SETTINGS, _only_names_of(spark, session_id), _views(spark, views):
         arguments = {name: _argument(value) for name, value in (parameters or {}).items()}
         return spark.sql(statement.text, args=arguments) if arguments else spark.sql(statement.text)
+
+
+@contextlib.contextmanager
+def _views(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[None]:
+    """Give frames names, which statements find until the block ends."""
+    catalog = session_state(spark).catalog()
+    try:
+        for name, frame in frames.items():
+            frame.createOrReplaceTempView(name)
+        yield
+    finally:
+        for name in frames:
+            catalog.dropTempView(name)  # not PySpark's, which would also uncache the user's frame
 
 
 SESSION_ID: Final = "sleeper.session"
@@ -464,7 +494,7 @@ _PICKED: Final = "__sleeper_picked"
 _AS_V: Final = f"v AS (SELECT * FROM {_PICKED})"  # noqa: S608 - our own name
 
 
-def summed_for_chart(made: KeptFrames, rows: DataFrame, values: Sequence[ChartValue], query: ChartQuery) -> pa.Table:
+def summed_for_chart(rows: DataFrame, values: Sequence[ChartValue], query: ChartQuery) -> pa.Table:
     """Return the answer to a query of `sleeper_nb.sql.chart_sums` over some columns, which are computed once."""
     places = {name: str(number) for number, name in enumerate(rows.columns)}
     numbered = rows.toDF(*map(str, range(len(rows.columns))))  # Spark does not tell `A` from `a`
@@ -472,8 +502,8 @@ def summed_for_chart(made: KeptFrames, rows: DataFrame, values: Sequence[ChartVa
     kept = numbered.select(*(_chart_value(places[v.column], kinds[v.column], v) for v in values)).persist()
     try:
         # not `sql(…, picked=kept)`, which drops its own view of the rows, and with that what Spark has kept of them
-        with NAMES_AND_SETTINGS, made.views.create({_PICKED: kept}, for_query=True):
-            sums = made.spark.sql(query.of(_AS_V))  # Spark plans it when it is read
+        with NAMES_AND_SETTINGS, _views(rows.sparkSession, {_PICKED: kept}):
+            sums = rows.sparkSession.sql(query.of(_AS_V))  # Spark plans it when it is read
         return sums.toArrow()
     finally:
         kept.unpersist()

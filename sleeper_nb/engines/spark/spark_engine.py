@@ -101,8 +101,8 @@ class SparkEngine:
         def frame(session: SparkSession) -> tuple[Bound, str, DataFrame]:
             from sleeper_nb.engines.spark.spark_statement import SparkStatement
 
-            kept, of = runtime.kept_frames(session), self._settings
-            return SparkStatement(query, self._database, kept, of.local_files, of.session_id).rows()
+            of = self._settings
+            return SparkStatement(query, self._database, session, of.local_files, of.session_id).rows()
 
         read, keys, rows = runtime.run(frame, "query")
         sources = (each for each in read.by_name.values() if isinstance(each, BoundSource))
@@ -153,10 +153,9 @@ class SparkEngine:
 
     def scan(self, rows: ScanRows) -> DataFrame:
         from sleeper_nb.engines.spark import frames
-        from sleeper_nb.engines.spark.kept_frames import KeptFrames
 
         rows.guard.until_closed("data frame")
-        frame = frames.data_frame(KeptFrames(self.runtime().session()), rows.plan, rows.storage)
+        frame = frames.data_frame(self.runtime().session(), rows.plan, rows.storage)
         if rows.condition is not None:
             frame = frames.met(frame, rows.plan.schema, rows.condition, rows.columns)
         frame = frame.select(*rows.columns) if rows.columns else frame

@@ -42,7 +42,6 @@ from sleeper_nb.engines.spark.jvm import (
     plan_jvm,
 )
 from sleeper_nb.engines.spark.jvm_archive import ARCHIVE, archive_of, make_in_background
-from sleeper_nb.engines.spark.kept_frames import KeptFrames
 from sleeper_nb.engines.spark.spark_errors import explain
 from sleeper_nb.engines.spark.spark_settings import (
     ignored_settings,
@@ -111,7 +110,6 @@ class SparkRuntime:
         patience: float = PATIENCE_SECONDS,
     ) -> None:
         self._session, self._on_session, self._patience = session, on_session, patience
-        self._kept_frames: KeptFrames | None = None
         self._config = dict(config or {})
         self._clock = clock
         self._progress = progress
@@ -127,13 +125,6 @@ class SparkRuntime:
             with STARTS_AND_STOPS:
                 self._use(session)
             self._adapt_to(session)
-
-    def kept_frames(self, spark: SparkSession) -> KeptFrames:
-        """Return the frames that a session, the one in use, has made before."""
-        with self._lock:
-            if self._kept_frames is None or self._kept_frames.spark is not spark:
-                self._kept_frames = KeptFrames(spark)
-            return self._kept_frames
 
     @property
     def clock(self) -> Clock:
@@ -318,7 +309,7 @@ class SparkRuntime:
         if self._shared is not None:
             self._shared.leave(self)
         self._session, self._jvm, self._shared = None, None, None
-        self._after_first_answer, self._kept_frames = None, None
+        self._after_first_answer = None
 
     def _new_session(self) -> SparkSession:
         """Start Spark; other engines of this process can then use it, too."""

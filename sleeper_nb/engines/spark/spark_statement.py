@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
@@ -26,7 +26,6 @@ from sleeper_nb.engines.engine import EngineName, EngineQuery
 from sleeper_nb.engines.spark import frames
 from sleeper_nb.engines.spark.frame_joins import joined_keys_in
 from sleeper_nb.engines.spark.gateway import frame_of_plan, java_class, query_execution
-from sleeper_nb.engines.spark.kept_frames import KeptFrames
 from sleeper_nb.engines.spark.spark_pushdown import EmptyFrame, push_down, why_not_planned, with_whole_lists
 from sleeper_nb.engines.spark.spark_reads import check_reads, is_command
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
@@ -42,7 +41,7 @@ from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.tabular import tables_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 logger = logging.getLogger(__name__)
@@ -60,15 +59,13 @@ class SparkStatement:
     ----------
     query
         The statement, which reads whole tables, and the values of its parameters.
-    kept
-        The frames that this Spark session has made before; also those that stand in for tables.
     session_id
         Identifies the session, where several share one Spark.
     """
 
     query: EngineQuery
     database: Database
-    kept: KeptFrames
+    spark: SparkSession
     local_files: bool
     session_id: str
 
@@ -86,7 +83,7 @@ class SparkStatement:
         for name, what in bound.by_name.items():
             if isinstance(what, BoundVariable) and what.spark_frame is None:
                 try:
-                    empty = frames.of_variable(self.kept.spark, replace(what, rows=what.to_arrow().slice(0, 0)))
+                    empty = frames.of_variable(self.spark, replace(what, rows=what.to_arrow().slice(0, 0)))
                 except InvalidInput as error:  # which the statement itself raises after this
                     logger.debug("no keys of %s are read first: %s", what, error)
                     continue
@@ -97,7 +94,7 @@ class SparkStatement:
         """Return the statement without what its plan excludes, which keys were read first, and its rows."""
         bound = self.query.bound
         for statement in bound.statements:
-            check_reads(self.kept.spark, statement, local_files=self.local_files)
+            check_reads(self.spark, statement, local_files=self.local_files)
         why = self.query.why_whole or why_not_planned(bound.statements)
         if not why and is_command(bound.statement):  # which may change something, such as a variable, each time
             why = "the statement is a command of Spark"
@@ -105,9 +102,7 @@ class SparkStatement:
             read = bound.pruned(PushedPredicates({}, why)) if bound.tables else bound
             return read, "", self._frame(read)
         stand_ins = self._stand_ins.items()
-        empty = self._frame(
-            bound, {name: self.kept.frame(each, partial(each.frame, self.kept.spark)) for name, each in stand_ins}
-        )
+        empty = self._frame(bound, {name: each.frame(self.spark) for name, each in stand_ins})
         if _asks_for_time(empty):
             return self._at_one_moment(empty)
         read, keys = self._pruned(empty)
@@ -128,11 +123,11 @@ class SparkStatement:
             read, keys = needed, keys_now
         read = self.query.bound.pruned(PushedPredicates({}, "its conditions change with the time too fast"))
         frame = self._frame(read)
-        return read, "", frame_of_plan(self.kept.spark, _at_now(frame, _analyzed(frame)))
+        return read, "", frame_of_plan(self.spark, _at_now(frame, _analyzed(frame)))
 
     def _pruned(self, empty: DataFrame) -> tuple[Bound, str]:
         """Return the statement with less to read, and which keys were read for that; `empty` is over the stand-ins."""
-        with with_whole_lists(self.kept.spark):
+        with with_whole_lists(self.spark):
             pushed = push_down(empty, self._stand_ins)
             read = self.query.bound.pruned(pushed)
             if not large_tables(read, pushed):
@@ -146,7 +141,7 @@ class SparkStatement:
         return self._of(bound, self.query.values, instead or {})
 
     def _of(self, bound: Bound, values: Mapping[str, Any], instead: Mapping[str, DataFrame]) -> DataFrame:
-        spark, named = self.kept.spark, dict[str, Any]()
+        spark, named = self.spark, dict[str, Any]()
         for name, what in bound.named.items():
             if isinstance(what, Bound):
                 named[name] = self._of(what, {}, instead)
@@ -157,12 +152,12 @@ class SparkStatement:
             elif isinstance(what, BoundLake):
                 named[name] = frames.of_lake(spark, what)
             elif isinstance(what.rows, TableRows):
-                rows = frames.data_frame(self.kept, what.rows.plan, what.storage, with_places=what.with_places)
+                rows = frames.data_frame(spark, what.rows.plan, what.storage, with_places=what.with_places)
                 is_listed = lists_columns(bound.statement, name)
                 named[name] = frames.commented(rows, what.rows.state.schema) if is_listed else rows
             else:
-                named[name] = frames.system_table(spark, what.rows)
-        return frames.query(self.kept, bound.statement, named, values, session_id=self.session_id)
+                named[name] = frames.of_arrow(spark, what.rows.columns())
+        return frames.query(spark, bound.statement, named, values, session_id=self.session_id)
 
 
 def _asks_for_time(frame: DataFrame) -> bool:
@@ -241,8 +236,7 @@ class SparkRows:
         yield from tables_of(self.all())
 
     def summed(self, values: Sequence[ChartValue], query: ChartQuery) -> pa.Table:
-        made = self.runtime.kept_frames(self.native.sparkSession)
-        return self._run(lambda: frames.summed_for_chart(made, self.native, values, query), "chart")
+        return self._run(lambda: frames.summed_for_chart(self.native, values, query), "chart")
 
     def plan(self) -> str:
         return self._run(lambda: frames.plan_of(self.native), "plan")

@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 
 from sleeper_nb.engines.spark import frames
 from sleeper_nb.engines.spark.frame_joins import joined_keys_in
-from sleeper_nb.engines.spark.kept_frames import KeptFrames
 from sleeper_nb.engines.spark.spark_pushdown import EmptyFrame
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.read.join_rules import JoinedKey
@@ -35,7 +34,7 @@ def keys(spark: SparkSession, statement: str) -> set[tuple[str, ...]]:
     stand_ins = {name: EmptyFrame.of(at, SCHEMA.fields, "__none_") for at, name in enumerate(("big", "few"))}
     stand_ins["df"] = EmptyFrame.like(2, spark.createDataFrame(OTHER), "__none_")
     empty = {name: each.frame(spark) for name, each in stand_ins.items()}
-    rows = frames.query(KeptFrames(spark), Statement.of(statement, dialect="spark"), empty)
+    rows = frames.query(spark, Statement.of(statement, dialect="spark"), empty)
     found = joined_keys_in(rows, stand_ins)
     return {tuple(map(_text, scan)) for scan in found.get("big", ())}
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession, functions
 
 import sleeper_nb as sl
 from sleeper_nb.engines.spark.gateway import own_views
-from sleeper_nb.engines.spark.kept_frames import TemporaryViews
 
 pytestmark = pytest.mark.spark
 
@@ -24,18 +22,6 @@ def warehouse(tmp_path, spark):
         for name, column in (("a", "v"), ("b", "longer_name")):
             session.create_table(name, sl.Schema({"k": "long"}, {}, {column: "double"})).ingest([{"k": 1, column: 2.5}])
         yield session
-
-
-class CatalogOfAnotherSpark:
-    """Spark's catalog without what quick views need."""
-
-    def __init__(self, catalog: object) -> None:
-        self._catalog = catalog
-
-    def __getattr__(self, name: str) -> object:
-        if name == "getRawTempView":
-            raise Py4JError("there is no such method")
-        return getattr(self._catalog, name)
 
 
 def test_a_frame_that_the_user_has_cached_stays_cached(warehouse, spark):
@@ -60,15 +46,6 @@ def test_a_command_in_a_frame_is_not_run_again(warehouse, spark):
             "SELECT count(*) AS n FROM before JOIN a ON a.k = 1", engine="spark", data={"before": before}
         )
         assert made.to_arrow()["n"].to_pylist() == [len(shown)]
-
-
-def test_views_are_made_without_commands(warehouse, spark_engine, spark):
-    warehouse.sql("SELECT k FROM a WHERE k > 0", engine="spark").to_arrow()
-    assert warehouse._components.engines.spark.runtime().kept_frames(spark).views.is_quick
-    views = TemporaryViews(spark)
-    with views.create({"__one": spark.range(1), "__two": spark.range(2)}, for_query=True):
-        assert spark.sql("SELECT * FROM __two").count() == 2
-    assert views.is_quick
 
 
 def test_the_rows_of_a_chart_are_computed_once(warehouse, spark):
@@ -106,19 +83,3 @@ def test_no_view_is_left(warehouse, spark, statement):
     with pytest.raises(sl.SleeperError):
         warehouse.sql("SELECT nothing FROM a JOIN b USING (k)", engine="spark").to_arrow()
     assert own_views(spark) == before
-
-
-@pytest.mark.parametrize("is_another", [False, True])
-def test_views_have_the_rows_of_their_frames(spark, is_another):
-    views = TemporaryViews(spark)
-    if is_another:
-        views._catalog = CatalogOfAnotherSpark(views._catalog)
-    for number in range(3):
-        frames = {"__one": spark.range(number), "__two": spark.range(10).selectExpr(f"id + {number} AS other")}
-        with views.create(frames, for_query=True):
-            rows = spark.sql("SELECT count(*) AS n FROM __one").crossJoin(
-                spark.sql("SELECT min(other) AS m FROM __two")
-            )
-        assert rows.collect() == [(number, number)]
-        assert not {"__one", "__two"} & set(own_views(spark))
-    assert views.is_quick != is_another

@@ -1,4 +1,4 @@
-"""Frames over files are made once; they never hide that a file is gone, and other Spark sessions have their own."""
+"""Frames over files never hide that a file is gone, and have the rows and types of ours."""
 
 from __future__ import annotations
 
@@ -9,48 +9,11 @@ import pytest
 from pyspark.sql import DataFrameReader
 
 import sleeper_nb as sl
-from sleeper_nb.engines.spark.kept_frames import KeptFrames
 
 
 @pytest.fixture
 def spark(spark_engine):
     return spark_engine.session()
-
-
-def counted(made: list[object]):
-    """Return what makes a frame and notes it."""
-
-    def make():
-        made.append(object())
-        return made[-1]
-
-    return make
-
-
-def test_a_frame_is_made_once_for_a_key():
-    kept, made = KeptFrames(object()), []
-    first = kept.frame("a", counted(made))
-    assert kept.frame("a", counted(made)) is first
-    assert kept.frame("b", counted(made)) is not first
-    assert len(made) == 2
-
-
-def test_another_spark_session_has_other_frames(spark_engine, spark):
-    kept = spark_engine.kept_frames(spark)
-    assert spark_engine.kept_frames(spark) is kept
-    other = spark.newSession()
-    assert spark_engine.kept_frames(other).spark is other
-    assert spark_engine.kept_frames(spark) is not kept
-
-
-def test_the_frames_that_were_used_last_are_kept():
-    kept, made = KeptFrames(object()), []
-    first = kept.frame(0, counted(made))
-    for number in range(1, 200):
-        kept.frame(number, counted(made))
-        assert kept.frame(0, counted(made)) is first
-    assert kept.frame(1, counted(made)) is made[-1]
-    assert len(made) == 201
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["gone", "emptied"])
@@ -80,30 +43,15 @@ def test_a_file_that_goes_while_spark_lists_it_is_an_error(session: sl.Session, 
     table.ingest([{"k": 3, "v": 4}])
     if deleted:
         table.delete("k = 2")
-    files = KeptFrames.files
-
-    def listed_without_the_last(kept, columns, paths):  # as Spark does with one that it does not find any more
-        Path(paths[-1]).unlink()
-        return files(kept, columns, paths[:-1] or paths)
-
-    monkeypatch.setattr(KeptFrames, "files", listed_without_the_last)
-    with pytest.raises(sl.NotFound, match="no file"):
-        session.sql("SELECT * FROM t", engine="spark").to_arrow()
-
-
-@pytest.mark.spark
-def test_a_metadata_file_that_goes_while_spark_lists_it_is_an_error(session: sl.Session, monkeypatch):
-    session.create_table("t", sl.Schema({"k": "long"}, {}, {"v": "long"})).ingest([{"k": 1, "v": 2}])
     read = DataFrameReader.parquet
 
-    def read_and_delete(reader, path):
-        frame = read(reader, path)
-        Path(path).unlink()
-        return frame
+    def listed_without_the_last(reader, *paths):  # as Spark does with one that it does not find any more
+        Path(paths[-1]).unlink()
+        return read(reader, *(paths[:-1] or paths))
 
-    monkeypatch.setattr(DataFrameReader, "parquet", read_and_delete)
+    monkeypatch.setattr(DataFrameReader, "parquet", listed_without_the_last)
     with pytest.raises(sl.NotFound, match="no file"):
-        session.sql("SELECT * FROM t$files", engine="spark")
+        session.sql("SELECT * FROM t", engine="spark").to_arrow()
 
 
 @pytest.mark.spark
