@@ -29,7 +29,7 @@ from sleeper_nb.engines.spark.actions import ENDING_SECONDS
 from sleeper_nb.engines.spark.frames import check_seen
 from sleeper_nb.engines.spark.spark_errors import without_stack
 from sleeper_nb.errors import InvalidInput, OutcomeUnknown, SleeperError, StorageError
-from sleeper_nb.load.bulk_load import WrittenLoad
+from sleeper_nb.load.bulk_load import BufferedRows, WrittenLoad
 from sleeper_nb.load.conform import conform, raise_first
 from sleeper_nb.load.ingest import IngestSettings, discard_run, write_rows
 from sleeper_nb.load.row_checks import (
@@ -247,17 +247,12 @@ def _check_columns(columns: StructType, schema: Schema, table: str) -> None:
 
 def _runs(batches: Iterator[pa.RecordBatch], schema: Schema, checks: OpenedChecks) -> Iterator[pa.Table]:
     """Yield the conformed rows of a task in parts of about `RUN_BYTES`; only the last part is smaller."""
-    waiting: list[pa.Table] = []
-    size = 0
+    buffer = BufferedRows(RUN_BYTES)
     for batch in batches:
-        if not batch.num_rows:
-            continue
         rows = conform(pa.Table.from_batches([batch]), schema)
         raise_first(tuple(checks.differences(rows)))
-        waiting.append(rows)
-        size += rows.nbytes
-        if size >= RUN_BYTES:
-            yield pa.concat_tables(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield pa.concat_tables(waiting)
+        buffer.add(rows)
+        if buffer.is_full:
+            yield buffer.taken()
+    if buffer.bytes:
+        yield buffer.taken()

@@ -16,53 +16,67 @@ slice as data files (`RunFiles`). If its rows are more than they seemed, it merg
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import reduce
-from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark.frames import columns_text
-from sleeper_nb.load.bulk_load import (
-    BufferedRows,
-    check_all_written,
-    slice_bytes,
-)
+from sleeper_nb.engines.spark.frames import REPORT_DDL, report
+from sleeper_nb.load.bulk_load import BufferedRows, check_all_written, slice_bytes
 from sleeper_nb.load.conform import raise_first
 from sleeper_nb.load.ingest import IngestSettings, references_to, rows_by_leaf, sorted_by_leaf, write_sorted
-from sleeper_nb.load.row_checks import NOT_JUDGED, JudgedRows, OpenedChecks, RowCheck, no_rows_judged, opened_checks
-from sleeper_nb.load.sorted_runs import Piece, Run, Spool, cut_in_pieces, key_at, packed, sort_rows
+from sleeper_nb.load.row_checks import NOT_JUDGED, JudgedRows, OpenedChecks, RowCheck, opened_checks
+from sleeper_nb.load.sorted_runs import Key, Piece, Run, Spool, cut_in_pieces, key_at, packed, sort_rows
 from sleeper_nb.model.file_reference import FileReference
-from sleeper_nb.model.keys import KeyValue, key_from_json, key_to_json
 from sleeper_nb.model.partitions import PartitionTree
-from sleeper_nb.model.schema import Field, FieldType, Schema
-from sleeper_nb.model.statistics import from_text, to_text
+from sleeper_nb.model.schema import Schema
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.data_files import DataFile
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-PACKED_DDL: Final = "task int, leaf int, part int, run string, rows long, bytes long, first binary, content binary"
-"""Spark's columns of packed pieces: the number of the task that merges them, and what they are."""
-_PACKED: Final = pa.schema(
-    [
-        *[pa.field(name, pa.int32()) for name in ("task", "leaf", "part")],
-        *[pa.field("run", pa.string()), pa.field("rows", pa.int64()), pa.field("bytes", pa.int64())],
-        *[pa.field("first", pa.binary()), pa.field("content", pa.binary())],
-    ]
-)
-TASK: Final = "task"
+PACKED_DDL: Final = "task int, place binary, content binary"
+"""Spark's columns of packed pieces: the number of the task that merges them, what they are (`_Place`), and the rows."""
+_PACKED: Final = pa.schema([("task", pa.int32()), ("place", pa.binary()), ("content", pa.binary())])
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """What a task says about a file that it wrote.
+
+    Parameters
+    ----------
+    references
+        One for each leaf that has rows in the file.
+    attempt
+        How often the task was started before.
+    judged
+        How many of the rows break each expectation of the table.
+    """
+
+    references: tuple[FileReference, ...]
+    attempt: int
+    judged: JudgedRows
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a packed piece belongs: a part of a leaf, and a run, whose pieces are in the order of their first keys."""
+
+    leaf: int
+    part: int
+    run: str
+    rows: int
+    bytes: int
+    first: Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +107,7 @@ class BulkTasks:
 
     def merged(self, pieces: DataFrame) -> DataFrame:
         """Return the reports of the second step, for a frame with what `cut` yields."""
-        return pieces.repartitionById(self.merging, TASK).mapInArrow(self.merge, RESULT_DDL)
+        return pieces.repartitionById(self.merging, "task").mapInArrow(self.merge, REPORT_DDL)
 
     def cut(self, tables: Iterable[pa.Table], sorted_rows: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
         """Yield packed pieces of conformed rows; `sorted_rows` gets the number of rows of each slice."""
@@ -136,7 +150,9 @@ class BulkTasks:
             parts = self._parts(part.nbytes / size) if is_full else 1
             for place, piece in enumerate(pieces):
                 number = place * parts // len(pieces)
-                yield _as_batch(piece, self.schema, ((leaf + number) % self.merging, leaf, number, run))
+                first = key_at(piece, self.schema.sort_order, 0)
+                where = _Place(leaf, number, run, piece.num_rows, piece.nbytes, first)
+                yield _as_batch(piece, (leaf + number) % self.merging, where)
         sorted_rows(rows)
 
     def _leaves(self, buffer: BufferedRows) -> Iterator[tuple[int, pa.Table]]:
@@ -168,18 +184,13 @@ class BulkTasks:
         partition = self.tree.leaves[leaf] if is_own else self.tree.root
         # A task may be retried, or run twice at once: each attempt writes its own file.
         name = paths.data_file(partition.id, f"{self.run_id}-{Clock().new_id()}")
-        counts: dict[int, int] = defaultdict(int)
-        numbers = {} if is_own else {each.id: number for number, each in enumerate(self.tree.leaves)}
-
-        judged = NOT_JUDGED
+        counts, judged = Counter[str](), NOT_JUDGED
 
         def counted(checks: OpenedChecks) -> Iterator[pa.Table]:
             nonlocal judged
             for rows in batches:
                 judged = judged.plus(checks.judged(rows))  # here, as only what finished tasks wrote is reported once
-                by_leaf = {} if is_own else rows_by_leaf(rows, self.tree, self.schema)
-                for leaf_id, count in by_leaf.items():
-                    counts[numbers[leaf_id]] += count
+                counts.update({partition.id: rows.num_rows} if is_own else rows_by_leaf(rows, self.tree, self.schema))
                 yield rows
 
         with opened_checks(self.checks) as checks:
@@ -190,7 +201,7 @@ class BulkTasks:
         check_all_written(written, expected)
         context = TaskContext.get()
         attempt = context.attemptNumber() if context else 0
-        return result(file, {leaf: written} if is_own else counts, attempt, judged)
+        return report(TaskReport(() if file is None else tuple(references_to(file, counts)), attempt, judged))
 
 
 def _local_folder() -> str | None:
@@ -202,95 +213,22 @@ def _rows_of(runs: Iterable[Run]) -> int:
     return sum(piece.rows for run in runs for piece in run)
 
 
-def _as_batch(piece: pa.Table, schema: Schema, place: tuple[int, int, int, str]) -> pa.RecordBatch:
-    first = pickle.dumps(key_at(piece, schema.sort_order, 0))
-    values = (*place, piece.num_rows, piece.nbytes, first)
-    columns = [pa.array([value], kind) for value, kind in zip(values, _PACKED.types, strict=False)]
+def _as_batch(piece: pa.Table, task: int, where: _Place) -> pa.RecordBatch:
     content = packed(piece)
     offsets = pa.py_buffer(len(content).to_bytes(4, "little").rjust(8, b"\0"))
-    columns.append(pa.Array.from_buffers(pa.binary(), 1, [None, offsets, content]))  # without a copy
-    return pa.RecordBatch.from_arrays(columns, schema=_PACKED)
+    column = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, content])  # without a copy
+    return pa.RecordBatch.from_arrays(
+        [pa.array([task], pa.int32()), pa.array([pickle.dumps(where)]), column], schema=_PACKED
+    )
 
 
 def _stored(batches: Iterable[pa.RecordBatch], spool: Spool) -> dict[tuple[int, int], list[Run]]:
     runs: dict[tuple[int, int], dict[str, list[Piece]]] = defaultdict(lambda: defaultdict(list))
     for batch in batches:
         contents: Any = batch.column("content")
-        for number, row in enumerate(batch.drop_columns(["content"]).to_pylist()):
-            first = pickle.loads(row["first"])  # noqa: S301 - our own tasks made it
-            piece = spool.store(contents[number].as_buffer(), row["rows"], row["bytes"], first)
-            runs[row["leaf"], row["part"]][row["run"]].append(piece)
+        for number, packed_place in enumerate(batch.column("place").to_pylist()):
+            where: _Place = pickle.loads(packed_place)  # noqa: S301 - our own tasks made it
+            piece = spool.store(contents[number].as_buffer(), where.rows, where.bytes, where.first)
+            runs[where.leaf, where.part][where.run].append(piece)
     of_first = attrgetter("first")
     return {part: [tuple(sorted(run, key=of_first)) for run in each.values()] for part, each in runs.items()}
-
-
-_RESULT_FIELDS: Final = (
-    *[Field(name, FieldType("long")) for name in ("leaf", "leaf_rows", "attempt", "rows", "bytes")],
-    *[Field(name, FieldType("string")) for name in ("filename", "checksum", "statistics", "min_key", "max_key")],
-    Field("judged", FieldType("bytearray")),
-)
-RESULT_DDL: Final = columns_text(_RESULT_FIELDS)
-"""Spark's columns of `result`; keys are JSON, as PySpark returns timestamps in the time zone of this process."""
-
-
-def result(
-    file: DataFile | None,
-    leaf_rows: Mapping[int, int] | None = None,
-    attempt: int = 0,
-    judged: JudgedRows = NOT_JUDGED,
-) -> pa.RecordBatch:
-    """Return the report of a task: its file, None when it had no rows, and how many rows of which leaf it has.
-
-    Parameters
-    ----------
-    leaf_rows
-        By the index of each leaf in the tree's leaves; None where the driver knows it.
-    attempt
-        How often the task was started before.
-    judged
-        How many of the rows break each expectation of the table.
-    """
-    row: dict[str, Any] = {"rows": 0, "attempt": attempt, "leaf": 0, "leaf_rows": 0}
-    if file is not None:
-        row |= {"filename": file.filename, "rows": file.rows, "bytes": file.bytes, "checksum": file.checksum}
-        row["statistics"] = to_text(file.statistics)
-        row |= {"min_key": _key_text(file.min_key), "max_key": _key_text(file.max_key)}
-    if judged.conditions:
-        row["judged"] = pickle.dumps(judged)
-    columns = pa.schema([pa.field(field.name, field.type.arrow) for field in _RESULT_FIELDS])
-    rows = [{**row, "leaf": leaf, "leaf_rows": count} for leaf, count in (leaf_rows or {0: 0}).items()]
-    return pa.RecordBatch.from_pylist(rows, schema=columns)
-
-
-def _key_text(key: Sequence[KeyValue]) -> str:
-    return json.dumps([key_to_json(value) for value in key])
-
-
-def _key(text: str) -> tuple[KeyValue, ...]:
-    return tuple(map(key_from_json, json.loads(text)))
-
-
-def data_file(row: Any) -> DataFile | None:
-    """Return the file that a row of `result` reports; None when the task had no rows."""
-    if not row["rows"]:
-        return None
-    ends, statistics = (_key(row["min_key"]), _key(row["max_key"])), from_text(row["statistics"])
-    return DataFile(row["filename"], row["rows"], row["bytes"], *ends, row["checksum"], statistics)
-
-
-def judged_of(rows: Sequence[Any], checks: Sequence[RowCheck]) -> JudgedRows:
-    """Return how many rows of all files break each expectation; each file counts once for its leaves."""
-    by_file = {row["filename"]: row["judged"] for row in rows if row["rows"] and row["judged"] is not None}
-    found = (pickle.loads(bytes(each)) for each in by_file.values())  # noqa: S301 - our own tasks made it
-    return reduce(JudgedRows.plus, found, no_rows_judged(checks))
-
-
-def references_of(rows: Sequence[Any], tree: PartitionTree) -> Iterator[tuple[FileReference, int]]:
-    """Yield the reference that each leaf gets, and how often the task that wrote its file was started before."""
-    of_file = attrgetter("filename")
-    for _, group in groupby(sorted(rows, key=of_file), of_file):
-        reports = list(group)
-        file = data_file(reports[0])
-        assert file is not None  # noqa: S101 - a task without rows reports nothing
-        for reference in references_to(file, {tree.leaves[row["leaf"]].id: row["leaf_rows"] for row in reports}):
-            yield reference, reports[0]["attempt"]

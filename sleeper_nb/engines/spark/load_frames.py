@@ -6,26 +6,33 @@ keys.
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from sleeper_nb.engines.spark.frames import arrow_lacks, columns_text, hand_over_keys, of_arrow, schema_for_spark
+from sleeper_nb.engines.spark.frames import (
+    MOST_TASKS,
+    REPORT_DDL,
+    arrow_lacks,
+    hand_over_keys,
+    in_tasks,
+    of_arrow,
+    report,
+    reports,
+)
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.load.casts import JUDGED
 from sleeper_nb.load.conform import Conformed, Difference, RawColumns, compare, conform, grouped, no_place
-from sleeper_nb.load.file_formats import BATCH_ROWS, Piece, StoredSource, pieces_of, pieces_to_read
+from sleeper_nb.load.file_formats import Piece, StoredSource, pieces_of, pieces_to_read
 from sleeper_nb.load.ingest import plan_of_counts, rows_by_leaf
 from sleeper_nb.load.load_options import EXACT, Matching
 from sleeper_nb.load.load_report import IngestPlan
-from sleeper_nb.load.row_checks import JudgedRows, OpenedChecks, RowCheck, opened_checks
+from sleeper_nb.load.row_checks import NOT_JUDGED, JudgedRows, OpenedChecks, RowCheck, opened_checks
 from sleeper_nb.load.sorted_runs import packed
 from sleeper_nb.load.sources import IngestSource, InMemory, is_spark, read_source
 from sleeper_nb.load.split import KeySample, some_of
@@ -33,6 +40,7 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.model.state import TableState
+from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,36 +48,7 @@ if TYPE_CHECKING:
 
 _TASK_BYTES = 128 << 20
 """About how much of a Parquet file one task reads."""
-MOST_TASKS = 1000
-"""How many tasks read the files of one load, at the most."""
 _FOOTERS_AT_ONCE = 16
-
-
-def frame_of(
-    spark: SparkSession, sources: Sequence[IngestSource], schema: Schema, matching: Matching = EXACT
-) -> DataFrame:
-    """Return the rows of all sources; a DataFrame of Spark may have other types than the schema's."""
-    if is_spark(sources):
-        return spark_frame(sources)
-    files = [source for source in sources if not isinstance(source, InMemory)]
-    # Spark reads nanoseconds as whole numbers, and refuses string views: conform first, as in process.
-    frames = [
-        of_arrow(spark, read_source(source, schema, matching).table(schema))
-        for source in sources
-        if isinstance(source, InMemory)
-    ]
-    return reduce(lambda left, right: left.unionAll(right), [*_by_tasks(spark, files, schema, matching), *frames])
-
-
-def checked_frame(
-    spark: SparkSession, sources: Sequence[IngestSource], schema: Schema, matching: Matching = EXACT
-) -> DataFrame:
-    """Return the rows to import; columns are checked before any row is read, values by each task."""
-    frame = frame_of(spark, sources, schema, matching)
-    is_conformed = not is_spark(sources)  # by tasks, which already gave the table's names
-    of_frame = EXACT if is_conformed else matching
-    conform(frame.limit(0).toArrow(), schema, of_frame)
-    return cast_frame(frame, schema, of_frame)
 
 
 def spark_frame(sources: Sequence[IngestSource]) -> DataFrame:
@@ -100,52 +79,78 @@ def first_rows(sources: Sequence[IngestSource], rows: int) -> tuple[InMemory, ..
     return (InMemory(spark_frame(sources).limit(rows).toArrow()),)
 
 
-def cast_frame(frame: DataFrame, schema: Schema, matching: Matching = EXACT) -> DataFrame:
-    """Return the rows with the table's names and types, by our own rules in Python tasks if they have others.
+Step: TypeAlias = Callable[[Iterator[pa.Table]], Iterator[pa.RecordBatch]]
+"""What a task makes of conformed rows."""
 
-    Spark would cast by itself, and with loss, wherever it compares a key with a split point.
-    """
-    from pyspark.sql.types import StructType
 
-    rows = columns_text(schema.fields)
-    wanted = {
-        field.name: field.dataType.simpleString() for field in cast("StructType", StructType.fromDDL(rows)).fields
-    }
-    actual = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-    judged = any(field.type.holds(*JUDGED) for field in schema.fields)
-    is_as_wanted = matching == EXACT and not judged
-    if is_as_wanted and all(actual.get(name, kind) == kind for name, kind in wanted.items()):
-        return frame
+@dataclass(frozen=True, slots=True)
+class RowsOfLoad:
+    """The rows of a load, which tasks read and conform; columns are compared with the schema before any row is read."""
 
-    for_spark = schema_for_spark(schema)
+    sources: Sequence[IngestSource]
+    schema: Schema
+    matching: Matching
+
+    @property
+    def groups(self) -> int:
+        """How many groups of tasks there are: one for all files, and one for each source in memory or of Spark."""
+        return len({id(source) if isinstance(source, InMemory) else 0 for source in self.sources})
+
+    @property
+    def storages(self) -> list[Storage]:
+        return [source.storage for source in self.sources if not isinstance(source, InMemory)]
+
+    def frame(
+        self, spark: SparkSession, step: Step, ddl: str, piece_bytes: int = _TASK_BYTES, most: int = MOST_TASKS
+    ) -> DataFrame:
+        """Return what a step makes of all rows, in one task or more.
+
+        Parameters
+        ----------
+        spark
+            For all rows but those of a DataFrame, which is computed in its own session.
+        piece_bytes
+            About how much of a file a task reads at once.
+        most
+            The most tasks of each group.
+        """
+        schema, matching = self.schema, self.matching
+        if is_spark(self.sources):
+            rows = spark_frame(self.sources)
+            conform(rows.limit(0).toArrow(), schema, matching)
+            return _conformed(_in_few(rows, most), step, ddl, schema, matching)
+
+        def of_pieces(pieces: Iterator[FilePiece]) -> Iterator[pa.RecordBatch]:
+            return step(rows for file, piece in pieces for rows in pieces_of(file, schema, piece, matching))
+
+        pieces = pieces_of_files([each for each in self.sources if not isinstance(each, InMemory)], piece_bytes)
+        frames = [in_tasks(spark, pieces, of_pieces, ddl, most)] if pieces else []
+        # Spark reads nanoseconds as whole numbers, and refuses string views: conform first, as in process.
+        in_memory = (read_source(each, schema, matching) for each in self.sources if isinstance(each, InMemory))
+        parts = (_in_few(of_arrow(spark, each.table(schema)), most) for each in in_memory)
+        frames += [_conformed(part, step, ddl, schema, EXACT) for part in parts]
+        return reduce(lambda left, right: left.unionAll(right), frames)
+
+
+def _conformed(rows: DataFrame, step: Step, ddl: str, schema: Schema, matching: Matching) -> DataFrame:
+    """Return what a step makes of a frame's rows, which its tasks conform."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield from conform(pa.Table.from_batches([batch]), schema, matching).cast(for_spark).to_batches()
+        return step(conform(pa.Table.from_batches([batch]), schema, matching) for batch in batches)
 
-    return frame.mapInArrow(task, rows)
+    return rows.mapInArrow(task, ddl)
 
 
-def _by_tasks(
-    spark: SparkSession, files: Sequence[StoredSource], schema: Schema, matching: Matching
-) -> Iterator[DataFrame]:
-    """Yield a frame of the conformed rows of files, read by Python tasks; nothing when there is no file."""
-    pieces, for_spark = pieces_of_files(files), schema_for_spark(schema)
-    if not pieces:
-        return
-
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for rows in rows_of_pieces(batches, pieces, schema, matching):
-            yield from rows.cast(for_spark).to_batches(BATCH_ROWS)
-
-    yield numbers_of(spark, pieces).mapInArrow(task, columns_text(schema.fields))
+def _in_few(rows: DataFrame, most: int) -> DataFrame:
+    """Return a frame that at most so many tasks compute; Spark's own number where any will do."""
+    return rows if most == MOST_TASKS else rows.coalesce(most)
 
 
 FilePiece: TypeAlias = tuple[StoredSource, Piece]
 """A file or lake table, and what a task reads of it."""
 
 
-def pieces_of_files(files: Sequence[StoredSource], most_bytes: int = _TASK_BYTES) -> list[FilePiece]:
+def pieces_of_files(files: Sequence[StoredSource], most_bytes: int) -> list[FilePiece]:
     """Return what each task reads."""
 
     def pieces(file: StoredSource) -> list[FilePiece]:
@@ -155,24 +160,14 @@ def pieces_of_files(files: Sequence[StoredSource], most_bytes: int = _TASK_BYTES
         return [piece for found in pool.map(pieces, files) for piece in found]
 
 
-def numbers_of(spark: SparkSession, pieces: Sequence[FilePiece], most: int = MOST_TASKS) -> DataFrame:
-    """Return a frame of the numbers of pieces, for tasks that read these (`rows_of_pieces`)."""
-    return spark.range(len(pieces), numPartitions=min(len(pieces), most)).toDF("number")
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What a task says about some rows: each difference; without any, what breaks expectations, and rows by leaf."""
 
-
-def rows_of_pieces(
-    batches: Iterable[pa.RecordBatch], pieces: Sequence[FilePiece], schema: Schema, matching: Matching
-) -> Iterator[pa.Table]:
-    """Yield the rows of the pieces whose numbers a task gets."""
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            file, piece = pieces[number]
-            yield from pieces_of(file, schema, piece, matching)
-
-
-_LOOKED_AT = pa.schema(
-    [("leaf", pa.string()), ("rows", pa.int64()), ("difference", pa.binary()), ("judged", pa.binary())]
-)
+    rows: int
+    differences: tuple[Difference, ...]
+    judged: JudgedRows = NOT_JUDGED
+    by_leaf: Mapping[str, int] = field(default_factory=dict)
 
 
 def plan_frame(
@@ -191,48 +186,37 @@ def plan_frame(
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with opened_checks(in_tasks) as opened:
             for batch in batches:
-                yield _looked_at(_compared(pa.Table.from_batches([batch]), schema, matching), opened, schema, tree)
+                rows = _compared(pa.Table.from_batches([batch]), schema, matching)
+                yield report(_looked_at(rows, opened, schema, tree))
 
-    def action(spark: SparkSession) -> tuple[list[Any], Conformed]:
-        frame = frame_of(spark, sources, schema, matching)
+    def action(_: SparkSession) -> tuple[list[_Looked], Conformed]:
+        frame = spark_frame(sources)
         of_names = _compared(frame.limit(0).toArrow(), schema, matching)
-        return frame.mapInArrow(task, "leaf string, rows long, difference binary, judged binary").collect(), of_names
+        return reports(frame.mapInArrow(task, REPORT_DDL)), of_names
 
     answers, of_names = engine.run(action, "planning the import")
     return _summed(answers, of_names, state, strategy)
 
 
-def _looked_at(rows: Conformed, checks: OpenedChecks, schema: Schema, tree: PartitionTree) -> pa.RecordBatch:
-    """Return what a task says about some rows: their number, each difference, and how many are for each leaf."""
-    differences = rows.differences or tuple(checks.differences(rows.table(schema)))
-    answers: list[dict[str, Any]] = [{"rows": rows.rows}]
-    answers += [{"difference": pickle.dumps(each)} for each in differences]
-    if not differences:
-        answers.append({"judged": pickle.dumps(checks.judged(rows.table(schema)))})
-        keys = pa.table({key.name: rows.columns[key.name] for key in schema.row_keys})
-        answers += [{"leaf": leaf, "rows": n} for leaf, n in rows_by_leaf(keys, tree, schema).items()]
-    return pa.RecordBatch.from_pylist(answers, schema=_LOOKED_AT)
+def _looked_at(rows: Conformed, checks: OpenedChecks, schema: Schema, tree: PartitionTree) -> _Looked:
+    if differences := rows.differences or tuple(checks.differences(rows.table(schema))):
+        return _Looked(rows.rows, differences)
+    keys = pa.table({key.name: rows.columns[key.name] for key in schema.row_keys})
+    return _Looked(rows.rows, (), checks.judged(rows.table(schema)), rows_by_leaf(keys, tree, schema))
 
 
-def _summed(answers: Iterable[Any], of_names: Conformed, state: TableState, strategy: str) -> IngestPlan:
+def _summed(answers: Sequence[_Looked], of_names: Conformed, state: TableState, strategy: str) -> IngestPlan:
     """Return the plan of an import, of what its tasks say and of how the names of the columns compare."""
-    total = 0
-    by_leaf: Counter[str] = Counter()
-    of_values: list[Difference] = []
-    judged = JudgedRows()
-    for row in answers:
-        if row["leaf"] is not None:
-            by_leaf[row["leaf"]] += row["rows"]
-        elif row["difference"] is not None:
-            of_values.append(pickle.loads(row["difference"]))  # noqa: S301 - our own tasks made it
-        elif row["judged"] is not None:
-            judged = judged.plus(pickle.loads(row["judged"]))  # noqa: S301 - as above
-        else:
-            total += row["rows"]
+    by_leaf = Counter[str]()
+    for each in answers:
+        by_leaf.update(each.by_leaf)
     named = {each.column for each in of_names.differences}
+    of_values = [each for one in answers for each in one.differences if each.column not in named]
     order = {name: place for place, name in enumerate(state.schema.names)}
-    more = grouped(sorted((d for d in of_values if d.column not in named), key=lambda d: order.get(d.column, -1)))
-    plan = plan_of_counts(state, total, by_leaf, [*of_names.differences, *more], strategy=strategy, through_spark=True)
+    more = grouped(sorted(of_values, key=lambda each: order.get(each.column, -1)))
+    rows, differences = sum(each.rows for each in answers), [*of_names.differences, *more]
+    plan = plan_of_counts(state, rows, by_leaf, differences, strategy=strategy, through_spark=True)
+    judged = reduce(JudgedRows.plus, (each.judged for each in answers), NOT_JUDGED)
     return replace(plan, notes=of_names.notes, broken=tuple(judged.broken.values()))
 
 
@@ -242,7 +226,6 @@ def _compared(rows: pa.Table, schema: Schema, matching: Matching) -> Conformed:
 
 _LEAST_SHARE = 2_000
 """Keys that each task keeps at least."""
-_SAMPLED = pa.schema([("rows", pa.int64()), ("keys", pa.binary())])
 
 
 def sample_keys(
@@ -253,25 +236,27 @@ def sample_keys(
     Each task keeps a share of the sample that is the same for all, and the driver weighs the shares by their rows.
     """
     keys_only, most = Schema(schema.row_keys), max(_LEAST_SHARE, size // 8)
-    reached = [source.storage for source in sources if not isinstance(source, InMemory)]
+
+    def sampled(tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
+        rows, kept = 0, keys_only.arrow.empty_table()
+        for table in tables:
+            rows += table.num_rows
+            # a batch keeps as large a share as all batches before it, so that early rows have no more weight
+            share = -(-most * table.num_rows // max(rows, 1))
+            part = some_of(table.select(keys_only.names).cast(keys_only.arrow), share)
+            kept = some_of(pa.concat_tables([kept, part]), most)
+        yield report((rows, bytes(packed(kept))))
 
     def action(spark: SparkSession) -> list[tuple[int, pa.Table]]:
-        hand_over_keys(spark, reached)
-        frame = checked_frame(spark, sources, schema, matching).select(*(f"`{name}`" for name in keys_only.names))
-
-        def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            rows, kept = 0, keys_only.arrow.empty_table()
-            for batch in batches:
-                rows += batch.num_rows
-                # a batch keeps as large a share as all batches before it, so that early rows have no more weight
-                part = some_of(
-                    conform(pa.Table.from_batches([batch]), keys_only), -(-most * batch.num_rows // max(rows, 1))
-                )
-                kept = some_of(pa.concat_tables([kept, part]), most)
-            yield pa.RecordBatch.from_pydict({"rows": [rows], "keys": [bytes(packed(kept))]}, schema=_SAMPLED)
-
-        answers = frame.mapInArrow(task, "rows long, keys binary").collect()
-        return [(row["rows"], pa.ipc.open_stream(bytes(row["keys"])).read_all()) for row in answers]
+        rows = RowsOfLoad(sources, schema, matching)
+        if is_spark(sources) and matching == EXACT:  # Spark then computes no other column
+            frame = spark_frame(sources)
+            conform(frame.limit(0).toArrow(), schema)
+            keys = frame.select(*(f"`{name}`" for name in keys_only.names))
+            rows = RowsOfLoad([InMemory(keys)], keys_only, matching)
+        hand_over_keys(spark, rows.storages)
+        answers = reports(rows.frame(spark, sampled, REPORT_DDL))
+        return [(count, pa.ipc.open_stream(keys).read_all()) for count, keys in answers]
 
     parts = engine.run(action, "sampling keys")
     total = sum(rows for rows, _ in parts)

@@ -53,6 +53,8 @@ def own_settings(folder: Path, config: Mapping[str, str]) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         PUSHDOWN: "true",
         TIMES: "true",
+        # Loads hand rows to Python in batches, and Spark's default of 10,000 takes a fifth more CPU time.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         **_WANTED,
     }
     if is_local(config.get("spark.master")):

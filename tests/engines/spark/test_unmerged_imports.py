@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,8 @@ import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.engines.spark import spark_load
 from sleeper_nb.engines.spark.actions import ENDING_SECONDS
-from sleeper_nb.engines.spark.bulk_tasks import BulkTasks, references_of
+from sleeper_nb.engines.spark.bulk_tasks import BulkTasks
+from sleeper_nb.engines.spark.frames import reports
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.load import sorted_runs
 from sleeper_nb.load.ingest import IngestSettings
@@ -84,7 +87,7 @@ def test_the_rows_are_those_of_the_data_and_one_compaction_merges_the_files(
     settings = IngestSettings(strategy, task_bytes=TASK_BYTES, merge=False)
     made = bulk_import(spark_engine, store, find_sources(given), settings)
     assert (made.snapshot_id, made.rows) == (2, 3 * ROWS)
-    assert 4 <= max(files_of_leaves(store).values()) <= 20
+    assert 2 <= max(files_of_leaves(store).values()) <= 20
     if strategy == "one_reference_per_leaf":
         assert made.snapshot.files == max(files_of_leaves(store).values())
     assert len(data_on_disk(store)) == made.snapshot.files
@@ -213,13 +216,13 @@ def test_files_of_an_attempt_that_failed_are_deleted_whatever_their_leaf(
     store = a_store(tmp_path, SCHEMA, POINTS)
     left = paths.data_file("gone", "RUN-other")
 
-    def second_attempts(rows: Any, tree: Any) -> Iterator[Any]:
-        for reference, attempt in references_of(rows, tree):
-            run = reference.filename.rpartition("/")[2].partition("-")[0]
-            store.storage.write(left.replace("RUN", run), b"what a first attempt wrote")
-            yield reference, attempt + 1
+    def second_attempts(frame: Any) -> list[Any]:
+        found = reports(frame)
+        run = found[0].references[0].filename.rpartition("/")[2].partition("-")[0]
+        store.storage.write(left.replace("RUN", run), b"what a first attempt wrote")
+        return [replace(each, attempt=1) for each in found]
 
-    monkeypatch.setattr(spark_load, "references_of", second_attempts)
+    monkeypatch.setattr(spark_load, "reports", second_attempts)
     made = bulk_import(spark_engine, store, find_sources(files), IngestSettings(task_bytes=TASK_BYTES, merge=False))
     assert len(data_on_disk(store)) == made.snapshot.files
     assert sorted_texts(scan(store)) == sorted_texts(all_rows)
@@ -234,9 +237,9 @@ def test_attempts_of_a_task_write_different_files(tmp_path: Path) -> None:
     sorted_rows: list[int] = []
     names = [
         {
-            name
+            reference.filename
             for report in tasks.write_runs([rows_of(100)], sorted_rows.append)
-            for name in report["filename"].to_pylist()
+            for reference in pickle.loads(report["report"][0].as_py()).references  # noqa: S301 - ours
         }
         for _ in range(2)
     ]
