@@ -35,8 +35,6 @@ _OPENED: Final = (
     *("sun.security.action", "sun.util.calendar"),
 )
 _GONE_IN_24: Final = "sun.security.action"
-_UNVERIFIED: Final = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
-_MORE_CLASSES: Final = {"spark.driver.extraClassPath", "spark.jars", "spark.jars.packages"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +141,13 @@ class Jvm:
 
     def stop(self, seconds: float = 20) -> None:
         """End the JVM, by force when it takes longer than `seconds`, and remove its folder."""
-        if self.process.stdin is not None:
-            with contextlib.suppress(OSError):
-                self.process.stdin.close()
+        self.release()
         try:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)  # again: it wrote until now
 
     def release(self) -> None:
         """Let the JVM end by itself when this process ends, without waiting for it."""
@@ -223,15 +219,6 @@ def plan_jvm(java: Java, conf: Mapping[str, str]) -> JvmPlan:
     parts += [os.environ.get("HADOOP_CONF_DIR"), os.environ.get("YARN_CONF_DIR")]
     classpath = os.pathsep.join(part for part in parts if part)
     return JvmPlan(java, tuple(flags), classpath, {**conf, "spark.driver.memory": memory})
-
-
-def flags_without_archive(plan: JvmPlan) -> tuple[str, ...]:
-    """Return the flags of a start that has no class-data archive.
-
-    An archive's classes were verified when it was made. Without an archive, verifying Spark's own classes would be a
-    fifth of the time to the first answer; classes that the user adds are always verified.
-    """
-    return () if _MORE_CLASSES & plan.conf.keys() else _UNVERIFIED
 
 
 def launch_jvm(plan: JvmPlan, folder: Path, log: Path, *, flags: Sequence[str] = ()) -> Jvm:
@@ -358,12 +345,6 @@ def _version(java: Path) -> str | None:
     """Return the version of a Java, or None when it does not run."""
     if not os.access(java, os.X_OK):
         return None
-    # Reading the release file saves the 0.1 s and more that starting a JVM takes.
-    release = java.resolve().parent.parent / "release"
-    if release.is_file():
-        stated = re.search(r'^JAVA_VERSION="([^"]+)"', release.read_text("utf-8", "replace"), re.MULTILINE)
-        if stated:
-            return stated[1]
     try:
         answer = subprocess.run(  # noqa: S603 - the user's own Java
             [java, "-version"], capture_output=True, timeout=60, check=True, stdin=subprocess.DEVNULL

@@ -15,14 +15,15 @@ import hashlib
 import json
 import logging
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from sleeper_nb.engines.spark.jvm import Java, JvmPlan, default_memory, launch_jvm
+from sleeper_nb.engines.spark.jvm import JvmPlan, default_memory, launch_jvm
 from sleeper_nb.storage.local import whole_file
 
 if TYPE_CHECKING:
@@ -38,6 +39,12 @@ ARCHIVE: Final = "spark.sleeper.archive"
 _ENOUGH_MIB: Final = 1024
 _KEPT: Final = 4
 _NO_FLAGS: Final = ("-Xmx", "-XX:TieredStopAtLevel")
+_TRAINING: Final = {
+    "spark.master": "local[1]",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +74,6 @@ class JvmArchive:
             os.utime(self.path)  # the least recently used ones are removed
         return ("-Xshare:auto", f"-XX:SharedArchiveFile={self.path}")
 
-    def discard(self) -> None:
-        """Remove the archive, after a JVM did not start with it."""
-        for path in (self.path, self.base):
-            if path is not None:
-                with contextlib.suppress(OSError):
-                    path.unlink()
-
 
 def archive_of(plan: JvmPlan, cache: Path) -> JvmArchive | None:
     """Return the archive for a plan; None when it can have none.
@@ -98,18 +98,12 @@ def make_in_background(plan: JvmPlan, archive: JvmArchive, log: Path) -> subproc
     """Start to make an archive, unless it exists or this machine is short of memory; do not wait for it."""
     if archive.path.exists() or default_memory() <= _ENOUGH_MIB:
         return None
-    task = {
-        "java": [str(plan.java.path), plan.java.version, plan.java.origin],
-        "flags": [flag for flag in plan.flags if not flag.startswith(_NO_FLAGS)],
-        "classpath": plan.classpath,
-        "path": str(archive.path),
-        "base": str(archive.base) if archive.base else None,
-        "log": str(log),
-    }
+    flags = ("-Xmx1g", "-XX:TieredStopAtLevel=1", *(each for each in plan.flags if not each.startswith(_NO_FLAGS)))
+    task = pickle.dumps((replace(plan, flags=flags, conf=_TRAINING), archive, log))
     logger.info("makes a class-data archive in the background, for faster starts of Spark: %s", archive.path)
     with log.open("ab") as output, contextlib.suppress(OSError):
         return subprocess.Popen(  # noqa: S603 - this very module
-            [sys.executable, "-m", "sleeper_nb.engines.spark.jvm_archive", json.dumps(task)],
+            [sys.executable, "-m", "sleeper_nb.engines.spark.jvm_archive", task.hex()],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -121,38 +115,23 @@ def make_in_background(plan: JvmPlan, archive: JvmArchive, log: Path) -> subproc
     return None
 
 
-def main(task: dict[str, Any]) -> None:
-    """Make one archive, unless another process already does."""
-    path, base = Path(task["path"]), Path(task["base"]) if task["base"] else None
+def main(plan: JvmPlan, archive: JvmArchive, log: Path) -> None:
+    """Make an archive with the JVM of a plan, unless another process already does."""
     os.nice(19)
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    with _lock(path.with_suffix(".lock")) as first:
-        if not first or path.exists():
-            return
-        path_java, version, origin = task["java"]
-        plan = JvmPlan(
-            Java(Path(path_java), version, origin),
-            ("-Xmx1g", "-XX:TieredStopAtLevel=1", *task["flags"]),
-            task["classpath"],
-            {
-                "spark.master": "local[1]",
-                "spark.driver.host": "127.0.0.1",
-                "spark.ui.enabled": "false",
-                "spark.ui.showConsoleProgress": "false",
-            },
-        )
-        if base is not None:
-            _make_base(plan, base)
-        _make_archive(plan, path, base, Path(task["log"]))
-        _remove_oldest(path)
+    with _lock(archive.path.with_suffix(".lock")) as is_first:
+        if is_first and not archive.path.exists():
+            _make_base(plan, archive)
+            _make_archive(plan, archive, log)
+            _remove_oldest(archive.path)
 
 
-def _make_base(plan: JvmPlan, base: Path) -> None:
-    if base.exists():
+def _make_base(plan: JvmPlan, archive: JvmArchive) -> None:
+    if archive.base is None or archive.base.exists():
         return
-    with whole_file(base) as temporary:
+    with whole_file(archive.base) as temporary:
         # The same flags, otherwise the JVM rejects the archive as one of another set of modules.
         subprocess.run(  # noqa: S603
             [plan.java.path, *plan.flags, "-Xshare:dump", f"-XX:SharedArchiveFile={temporary}"],
@@ -161,10 +140,10 @@ def _make_base(plan: JvmPlan, base: Path) -> None:
         )
 
 
-def _make_archive(plan: JvmPlan, path: Path, base: Path | None, log: Path) -> None:
+def _make_archive(plan: JvmPlan, archive: JvmArchive, log: Path) -> None:
     """Record a session and archive its classes; the JVM writes the file when it ends."""
-    below = () if base is None else (f"-XX:SharedArchiveFile={base}",)
-    with whole_file(path) as temporary:
+    below = () if archive.base is None else (f"-XX:SharedArchiveFile={archive.base}",)
+    with whole_file(archive.path) as temporary:
         folder = Path(tempfile.mkdtemp(prefix="sleeper_nb-archive-"))
         jvm = launch_jvm(plan, folder, log, flags=(*below, f"-XX:ArchiveClassesAtExit={temporary}"))
         try:
@@ -220,4 +199,4 @@ def _remove_oldest(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    main(*pickle.loads(bytes.fromhex(sys.argv[1])))  # noqa: S301 - `make_in_background` made it

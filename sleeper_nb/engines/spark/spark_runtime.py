@@ -9,10 +9,11 @@ import logging
 import tempfile
 import threading
 import weakref
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from sleeper_nb.engines.cache_folder import cache_folder
 from sleeper_nb.engines.spark.actions import (
@@ -35,19 +36,10 @@ from sleeper_nb.engines.spark.gateway import (
     is_running,
     silence_pyspark,
 )
-from sleeper_nb.engines.spark.jvm import (
-    find_java,
-    flags_without_archive,
-    launch_jvm,
-    plan_jvm,
-)
+from sleeper_nb.engines.spark.jvm import find_java, launch_jvm, plan_jvm
 from sleeper_nb.engines.spark.jvm_archive import ARCHIVE, archive_of, make_in_background
 from sleeper_nb.engines.spark.spark_errors import explain
-from sleeper_nb.engines.spark.spark_settings import (
-    ignored_settings,
-    logged_settings,
-    own_settings,
-)
+from sleeper_nb.engines.spark.spark_settings import ignored_settings, logged_settings, own_settings
 from sleeper_nb.engines.spark.spark_workers import equip_workers
 from sleeper_nb.errors import EngineError
 from sleeper_nb.progress import Progress, unchecked
@@ -59,8 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sleeper_nb.clock import Clock
-    from sleeper_nb.engines.spark.jvm import Jvm, JvmPlan
-    from sleeper_nb.engines.spark.jvm_archive import JvmArchive
+    from sleeper_nb.engines.spark.jvm import Jvm
 
 logger = logging.getLogger(__name__)
 
@@ -297,7 +288,7 @@ class SparkRuntime:
         silence_pyspark()
         self._session, self._shared = session, StartedSpark.of(session)
         if self._shared is not None:
-            self._shared.join(self)
+            self._shared.users.add(self)
             self._jvm = None if self._given else self._shared.jvm
 
     def _forget(self) -> None:
@@ -307,7 +298,7 @@ class SparkRuntime:
             detach_pyspark(self._jvm.port)
             self._jvm.stop()
         if self._shared is not None:
-            self._shared.leave(self)
+            self._shared.users.discard(self)
         self._session, self._jvm, self._shared = None, None, None
         self._after_first_answer = None
 
@@ -318,7 +309,7 @@ class SparkRuntime:
             session = self._started_session()
         finally:
             self._is_starting = False
-        StartedSpark(self._jvm).keep_with(session)
+        setattr(session.sparkContext, _ATTRIBUTE, StartedSpark(self._jvm))  # where other engines find it
         return session
 
     def _started_session(self) -> SparkSession:
@@ -337,7 +328,11 @@ class SparkRuntime:
         began = self._clock.now()
         logger.info("Spark starts on Java %s (%s): %s", plan.java.version, plan.java.origin, logged_settings(plan.conf))
         try:
-            jvm = self._launch(plan, folder, log, archive)
+            self._jvm = jvm = launch_jvm(plan, folder, log, flags=archive.flags if archive else ())
+            atexit.register(jvm.release)
+            import pyspark.sql  # noqa: F401 - loads while the JVM starts
+
+            jvm.wait_ready()
             with jvm.attach_next_session():
                 session = build_session(dict(plan.conf))
             delete_with_jvm(session, folder)
@@ -349,27 +344,8 @@ class SparkRuntime:
             self._after_first_answer = lambda: make_in_background(plan, archive, log)
         return session
 
-    def _launch(self, plan: JvmPlan, folder: Path, log: Path, archive: JvmArchive | None) -> Jvm:
-        """Start a JVM and wait for it; once more without its archive if it does not start with it."""
-        flags = archive.flags if archive else ()
-        self._jvm = jvm = launch_jvm(plan, folder, log, flags=flags or flags_without_archive(plan))
-        atexit.register(jvm.release)
-        import pyspark.sql  # noqa: F401 - loads while the JVM starts
 
-        try:
-            jvm.wait_ready()
-        except EngineError:
-            if archive is None or not flags:
-                raise
-            logger.warning("Spark's JVM did not start with its class-data archive; starts without it", exc_info=True)
-            archive.discard()
-            atexit.unregister(jvm.release)
-            jvm.stop(0)
-            folder.mkdir(mode=0o700)
-            return self._launch(plan, folder, log, None)
-        return jvm
-
-
+@dataclass(frozen=True, slots=True, eq=False)
 class StartedSpark:
     """A Spark that was started here, and the engines that use it; its `SparkContext` keeps it.
 
@@ -379,31 +355,18 @@ class StartedSpark:
         The JVM that was started for it; None if this process had one.
     """
 
-    def __init__(self, jvm: Jvm | None) -> None:
-        self.jvm = jvm
-        self._users: weakref.WeakSet[SparkRuntime] = weakref.WeakSet()
+    jvm: Jvm | None
+    users: weakref.WeakSet[SparkRuntime] = field(default_factory=weakref.WeakSet)
 
     @classmethod
     def of(cls, session: SparkSession) -> StartedSpark | None:
         """Return what was kept with the context of a session; None for a Spark that was not started here."""
         return getattr(session.sparkContext, _ATTRIBUTE, None)
 
-    def keep_with(self, session: SparkSession) -> None:
-        """Keep this with the context of a session, where other engines find it."""
-        context: Any = session.sparkContext
-        setattr(context, _ATTRIBUTE, self)
-
-    def join(self, user: SparkRuntime) -> None:
-        self._users.add(user)
-
-    def leave(self, user: SparkRuntime) -> None:
-        """Count an engine no longer."""
-        self._users.discard(user)
-
     def others(self, user: SparkRuntime) -> tuple[SparkRuntime, ...]:
-        if len(self._users) > 1:
+        if len(self.users) > 1:
             gc.collect()  # a session that was dropped without a close is in a cycle, and would count
-        return tuple(each for each in self._users if each is not user)
+        return tuple(each for each in self.users if each is not user)
 
 
 def detach_from_dead() -> None:

@@ -9,17 +9,14 @@ that the code needs are compiled, and must be installed there.
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import logging
-import marshal
 import os
 import pickle
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,9 +37,6 @@ AWS_SETTINGS: Final = (
     "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_DYNAMODB",
 )  # fmt: skip
 """The variables that say where AWS is. Those with keys, or the name of a profile, stay on this machine."""
-
-_UNCHECKED: Final = (1).to_bytes(4, "little")
-"""The flags of compiled code that Python takes without a look at its source."""
 
 
 def equip_workers(spark: SparkSession, environ: Mapping[str, str] = os.environ) -> None:
@@ -75,29 +69,18 @@ def equip_workers(spark: SparkSession, environ: Mapping[str, str] = os.environ) 
 
 
 def code_as_zip(package: Path) -> bytes | None:
-    """Return the modules of a package as a zip; None where its code is not in a folder.
-
-    Each module is there as source and compiled: a worker would otherwise compile what it imports, in each process.
-    """
+    """Return the modules of a package as a zip; None where its code is not in a folder."""
     if not package.is_dir():
         logger.warning("the code of %s is not in a folder; workers of the cluster must have it installed", package.name)
         return None
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
         for path in sorted(package.rglob("*.py")):
-            name = path.relative_to(package.parent).as_posix()
-            source = path.read_bytes()
-            # without a time, so that the same code is the same zip
-            packed.writestr(zipfile.ZipInfo(name), source, zipfile.ZIP_DEFLATED)
-            packed.writestr(zipfile.ZipInfo(f"{name}c"), _compiled(path, name, source), zipfile.ZIP_DEFLATED)
+            name = zipfile.ZipInfo(
+                path.relative_to(package.parent).as_posix()
+            )  # without a time: the same code is the same zip
+            packed.writestr(name, path.read_bytes(), zipfile.ZIP_DEFLATED)
     return stream.getvalue()
-
-
-def _compiled(path: Path, name: str, source: bytes) -> bytes:
-    """Return the content of a compiled module; what Python has compiled already is not compiled again."""
-    module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    code = SourceFileLoader(module, str(path)).get_code(module)
-    return importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(source) + marshal.dumps(code)
 
 
 PACKAGES: Final = ("sleeper_nb", "pyarrow", "datafusion", "duckdb", "boto3", "numpy")

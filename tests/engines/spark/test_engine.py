@@ -15,7 +15,6 @@ import pytest
 
 from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.engines.spark.actions import WatchedAction
-from sleeper_nb.engines.spark.jvm import find_java, flags_without_archive, plan_jvm
 from sleeper_nb.engines.spark.spark_errors import explain
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.engines.spark.spark_settings import logged_settings
@@ -404,10 +403,3 @@ def test_the_next_start_deletes_archives_that_were_not_written_to_the_end(tmp_pa
             with pytest.raises(EngineError, match="no Java"):
                 SparkRuntime(clock=clock, progress=Silent()).session()
             assert killed.exists() == left
-
-
-@pytest.mark.parametrize("name", ["spark.jars", "spark.jars.packages", "spark.driver.extraClassPath"])
-def test_classes_that_somebody_brings_are_verified(name):
-    java = find_java()
-    assert "-XX:-BytecodeVerificationRemote" in flags_without_archive(plan_jvm(java, {}))
-    assert flags_without_archive(plan_jvm(java, {name: "mine.jar"})) == ()

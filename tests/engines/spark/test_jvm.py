@@ -8,13 +8,11 @@ from sleeper_nb.engines.spark.jvm import find_java
 from sleeper_nb.errors import EngineError
 
 
-def fake_java(home, version, *, release=False):
+def fake_java(home, version):
     binary = home / "bin" / "java"
     binary.parent.mkdir(parents=True)
     binary.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2026-01-20' >&2\n")
     binary.chmod(0o755)
-    if release:
-        (home / "release").write_text(f'IMPLEMENTOR="None"\nJAVA_VERSION="{version}"\n')
     return binary
 
 
@@ -25,9 +23,8 @@ def test_java_home_goes_before_path(tmp_path):
     assert found.ignored == ()
 
 
-@pytest.mark.parametrize("release", [False, True])
-def test_path_is_used_without_java_home(tmp_path, release):
-    path = fake_java(tmp_path, "17.0.15", release=release)
+def test_path_is_used_without_java_home(tmp_path):
+    path = fake_java(tmp_path, "17.0.15")
     found = find_java({"PATH": str(path.parent)})
     assert (found.path, found.version, found.origin) == (path, "17.0.15", "PATH")
 
