@@ -30,17 +30,57 @@ _HINT: Final = "; hint: "
 """Between message and hint of an error that Spark shows in its own words: it has one line there."""
 _NO_MODULE: Final = re.compile(r"(?:ModuleNotFoundError|ImportError): (No module named '([\w.]+)'.*)")
 _STACK_END: Final = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt|Exit)\b(?:: .*)?)$", re.MULTILINE)
-_NO_SPACE: Final = re.compile(r"No space left on device|Disk quota exceeded|not enough space on the disk")
-_NO_MEMORY: Final = re.compile(r"java\.lang\.OutOfMemoryError: ?(.*)")
-_NOT_STARTED: Final = re.compile(r"Python worker failed to connect back")
-_LOST_IN_PART: Final = re.compile(r"map stage with indeterminate output was failed")
 _NO_JVM: Final = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError")
 _S3A: Final = re.compile(r"org\.apache\.hadoop\.fs\.s3a|software\.amazon\.awssdk|\bs3a?://")
-_S3A_DENIED: Final = re.compile(r"AccessDeniedException|Access Denied|\b403\b|InvalidAccessKeyId|SignatureDoesNotMatch")
-_S3A_LOST: Final = re.compile(
-    r"AWSClientIOException|AWSServiceIOException|AWSStatus500Exception|AWSS3IOException|SdkClientException|"
-    r"ApiCallTimeout|ConnectException|SocketException|SocketTimeoutException|NoHttpResponse|Connection reset|"
-    r"Service Unavailable|\b503\b|SlowDown|Premature end of Content-Length|ConnectionClosedException"
+_KNOWN: Final[tuple[tuple[str, type[SleeperError], str, str], ...]] = (
+    (
+        r"No space left on device|Disk quota exceeded|not enough space on the disk",
+        EngineError,
+        "Spark ran out of disk space",
+        "free some, or set spark.local.dir to a folder on a larger disk before Spark starts",
+    ),
+    (
+        r"java\.lang\.OutOfMemoryError",
+        EngineError,
+        "Spark ran out of memory",
+        "set spark.driver.memory, such as to 8g, before Spark starts",
+    ),
+    (
+        r"Python worker failed to connect back",
+        EngineError,
+        "Spark lost a worker: its Python process did not answer in time",
+        "run it again",
+    ),
+    (  # the order of rows in a shuffle may be another one the second time, so Spark must not compute it again in part
+        r"map stage with indeterminate output was failed",
+        EngineError,
+        "Spark lost a worker, and with it rows that other tasks had read in part",
+        "run it again",
+    ),
+    (
+        r"\[UNSUPPORTED_TIME_TYPE\]",
+        InvalidInput,
+        "this Spark session has no type for times of day",
+        "set spark.sql.timeType.enabled=true in the session, or leave out the columns of type time",
+    ),
+)
+"""What the text of an error shows, and the error for it."""
+_KNOWN_OF_S3A: Final[tuple[tuple[str, type[SleeperError], str, str], ...]] = (
+    (
+        r"AccessDeniedException|Access Denied|\b403\b|InvalidAccessKeyId|SignatureDoesNotMatch",
+        StorageError,
+        "S3 denies Spark access to the table's files",
+        "check the keys of Spark's S3 file system (fs.s3a…): they must list and read the table's folder",
+    ),
+    (
+        (
+            r"AWS\w*IOException|AWSStatus500|SdkClientException|ApiCallTimeout|ConnectException|Socket\w*Exception|\b503\b|"
+            r"NoHttpResponse|Connection reset|ConnectionClosed|Service Unavailable|SlowDown|Premature end of Content"
+        ),
+        NetworkError,
+        "the network failed: no whole answer from S3 to Spark",
+        "check the network, then run it again",
+    ),
 )
 _CONDITION: Final = re.compile(r"^\[([A-Z0-9_.]+)\] ?")
 _JAVA_CLASS: Final = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ")
@@ -73,10 +113,7 @@ def explain(error: BaseException) -> SleeperError | None:
     text = _text(error)
     ours = (
         _from_worker(text)
-        or _from_machine(text)
-        or _from_lost_worker(text)
-        or _from_s3a(text)
-        or _without_times(text)
+        or _known(text)
         or _from_statement(kinds, text)
         or _from_value(text)
         or _from_connection(kinds)
@@ -88,14 +125,6 @@ def explain(error: BaseException) -> SleeperError | None:
     # not its text, which may hold values of rows
     logger.debug("Spark raised %s, which is shown as %s", type(error).__name__, type(ours).__name__)
     return ours
-
-
-def _without_times(text: str) -> SleeperError | None:
-    """Return the error for a column of times of day in a session whose settings exclude them."""
-    if "[UNSUPPORTED_TIME_TYPE]" not in text:
-        return None
-    hint = "set spark.sql.timeType.enabled=true in the session, or leave out the columns of type time"
-    return InvalidInput("this Spark session has no type for times of day", hint=hint)
 
 
 def _text(error: BaseException) -> str:
@@ -129,42 +158,9 @@ def _from_worker(text: str) -> SleeperError | None:
     return None
 
 
-def _from_machine(text: str) -> SleeperError | None:
-    if _NO_SPACE.search(text):
-        return EngineError(
-            "Spark ran out of disk space",
-            hint="free some, or set spark.local.dir to a folder on a larger disk before Spark starts",
-        )
-    if match := _NO_MEMORY.search(text):
-        return EngineError(
-            f"Spark ran out of memory: {_cut(match[1] or 'Java heap space')}",
-            hint="set spark.driver.memory, such as to 8g, before Spark starts",
-        )
-    return None
-
-
-def _from_lost_worker(text: str) -> SleeperError | None:
-    """Return the error for a worker that did not start, or whose rows Spark must not compute again in part.
-
-    The order of rows in a shuffle may be another one the second time, so a task that has ended could have read others.
-    """
-    if _NOT_STARTED.search(text):
-        return EngineError("Spark lost a worker: its Python process did not answer in time", hint="run it again")
-    if not _LOST_IN_PART.search(text):
-        return None
-    return EngineError("Spark lost a worker, and with it rows that other tasks had read in part", hint="run it again")
-
-
-def _from_s3a(text: str) -> SleeperError | None:
-    if not _S3A.search(text):
-        return None
-    if _S3A_DENIED.search(text):
-        hint = "check the keys of Spark's S3 file system (fs.s3a…): they must list and read the table's folder"
-        return StorageError("S3 denies Spark access to the table's files", hint=hint)
-    if _S3A_LOST.search(text):
-        hint = "check the network, then run it again"
-        return NetworkError("the network failed: no whole answer from S3 to Spark", hint=hint)
-    return None
+def _known(text: str) -> SleeperError | None:
+    known = (*_KNOWN, *(_KNOWN_OF_S3A if _S3A.search(text) else ()))
+    return next((kind(message, hint=hint) for shown, kind, message, hint in known if re.search(shown, text)), None)
 
 
 def _from_statement(kinds: set[str], text: str) -> SleeperError | None:

@@ -185,8 +185,6 @@ class _Reader:
         if node.kind in {"And", "Or"}:
             parts = tuple(self.predicate(each) for each in node.inner)
             return And(parts) if node.kind == "And" else Or(parts)
-        if node.inner and node.inner[0].kind == "CreateNamedStruct":
-            return self._row_predicate(node)
         if node.kind in _OPERATORS:
             return comparison_of(
                 _OPERATORS[node.kind], *((self._column(each), self._value(each)) for each in node.inner)
@@ -203,13 +201,6 @@ class _Reader:
             values = tuple(self._value(each) for each in node.inner[1:])
             return ALWAYS_TRUE if UNKNOWN in values else IsIn(column, values)
         return ALWAYS_TRUE
-
-    def _row_predicate(self, node: JsonNode) -> Predicate:
-        """Return the predicate of ``(a, b) = (1, 'x')``, or of an ``IN`` of such rows."""
-        if node.kind not in {"EqualTo", "EqualNullSafe", "In"}:
-            return ALWAYS_TRUE
-        columns = [self._column(each) for each in node.inner[0].inner[1::2]]  # each after its name
-        return Or(tuple(_row_of(columns, each) for each in node.inner[1:]))
 
     def _column(self, node: JsonNode) -> str | None:
         return self.columns.get(node.values["name"]) if node.kind == "AttributeReference" else None
@@ -231,41 +222,6 @@ class _Reader:
         except (ValueError, OverflowError):  # beyond the years 1 to 9999
             return UNKNOWN
         return str(value) if kind == "string" else UNKNOWN
-
-
-def _row_of(columns: Sequence[str | None], literal: JsonNode) -> Predicate:
-    """Return the predicate that columns have the values of a row, which Spark shows as ``[1,x]``, without quotes.
-
-    Where a comma or ``null`` could belong to a text, nothing is known.
-    """
-    kind, shown = literal.values.get("dataType"), literal.values.get("value")
-    if literal.kind != "Literal" or not isinstance(kind, dict) or not isinstance(shown, str):
-        return ALWAYS_TRUE
-    fields, values = kind["fields"], shown.removeprefix("[").removesuffix("]").split(",")
-    if not len(fields) == len(values) == len(columns):
-        return ALWAYS_TRUE
-    pairs = ((column, _value_in_row(each, text)) for column, each, text in zip(columns, fields, values, strict=True))
-    return And(tuple(comparison_of("=", (column, UNKNOWN), (None, value)) for column, value in pairs))
-
-
-def _value_in_row(field: Mapping[str, Any], shown: str) -> Any:
-    """Return the value of a field: days of a date, microseconds of a timestamp; `UNKNOWN` of another type."""
-    kind = field["type"]
-    if shown == "null" or field["metadata"]:  # such as a collation, by which other texts are equal
-        return UNKNOWN
-    if kind == "string":
-        return shown
-    if kind not in {*_NUMBERS, "date", "timestamp"}:
-        return UNKNOWN
-    try:
-        if kind == "date":
-            return _EPOCH.date() + timedelta(days=int(shown))
-        return _EPOCH + timedelta(microseconds=int(shown)) if kind == "timestamp" else int(shown)
-    except OverflowError:  # beyond the years 1 to 9999
-        return UNKNOWN
-
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
