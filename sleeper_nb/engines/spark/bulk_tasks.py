@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -101,32 +101,29 @@ class BulkTasks:
     settings: IngestSettings
     run_id: str
     checks: tuple[RowCheck, ...]
-    merging: int
-    expected_bytes: int
+    merging: int = 0
+    expected_bytes: int = 0
     runs: int = 0
 
     def merged(self, pieces: DataFrame) -> DataFrame:
         """Return the reports of the second step, for a frame with what `cut` yields."""
         return pieces.repartitionById(self.merging, "task").mapInArrow(self.merge, REPORT_DDL)
 
-    def cut(self, tables: Iterable[pa.Table], sorted_rows: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
-        """Yield packed pieces of conformed rows; `sorted_rows` gets the number of rows of each slice."""
+    def cut(self, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+        """Yield packed pieces of conformed rows."""
         for buffer in self._slices(tables):
-            yield from self._cut(buffer, sorted_rows)
+            yield from self._cut(buffer)
 
-    def write_runs(self, tables: Iterable[pa.Table], sorted_rows: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
-        """Yield a report for each file that was written from conformed rows; `sorted_rows` is as of `cut`."""
+    def write_runs(self, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+        """Yield a report for each file that was written from conformed rows."""
         merging: dict[int, list[Run]] = defaultdict(list)
         with Spool(self.schema.sort_order, slice_bytes(self.settings), _local_folder()) as spool:
             for number, buffer in enumerate(self._slices(tables)):
-                rows = 0
                 for leaf, part in self._leaves(buffer):
-                    rows += part.num_rows
                     if number < self.runs:
                         yield self._written(leaf, [part], part.num_rows)
                     else:
                         merging[leaf].append(spool.add(part))
-                sorted_rows(rows)
             for leaf, runs in merging.items():
                 yield self._written(leaf, spool.merged(runs), _rows_of(runs))
 
@@ -142,10 +139,9 @@ class BulkTasks:
             if buffer.bytes:
                 yield buffer
 
-    def _cut(self, buffer: BufferedRows, sorted_rows: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
-        run, size, is_full, rows = Clock().new_id(), buffer.bytes, buffer.is_full, 0
+    def _cut(self, buffer: BufferedRows) -> Iterator[pa.RecordBatch]:
+        run, size, is_full = Clock().new_id(), buffer.bytes, buffer.is_full
         for leaf, part in self._leaves(buffer):
-            rows += part.num_rows
             pieces = list(cut_in_pieces(part))
             parts = self._parts(part.nbytes / size) if is_full else 1
             for place, piece in enumerate(pieces):
@@ -153,7 +149,6 @@ class BulkTasks:
                 first = key_at(piece, self.schema.sort_order, 0)
                 where = _Place(leaf, number, run, piece.num_rows, piece.nbytes, first)
                 yield _as_batch(piece, (leaf + number) % self.merging, where)
-        sorted_rows(rows)
 
     def _leaves(self, buffer: BufferedRows) -> Iterator[tuple[int, pa.Table]]:
         """Yield sorted rows with the number of their leaf; all are of leaf 0 where they share a file."""

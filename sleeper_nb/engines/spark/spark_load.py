@@ -9,12 +9,12 @@ returned is committed, and the driver deletes the other files that it can find.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sleeper_nb.clock import Clock
 from sleeper_nb.engines.engine import TaskLoad
 from sleeper_nb.engines.spark.actions import ENDING_SECONDS, any_stage_again
 from sleeper_nb.engines.spark.bulk_tasks import PACKED_DDL, BulkTasks, TaskReport
@@ -22,8 +22,7 @@ from sleeper_nb.engines.spark.frames import REPORT_DDL, check_written, hand_over
 from sleeper_nb.engines.spark.gateway import query_execution
 from sleeper_nb.engines.spark.load_frames import RowsOfLoad, spark_frame
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
-from sleeper_nb.load.bulk_load import progress_text, slice_bytes, times_in_memory
-from sleeper_nb.load.ingest import IngestSettings
+from sleeper_nb.load.bulk_load import slice_bytes, times_in_memory
 from sleeper_nb.load.row_checks import NOT_JUDGED, JudgedRows, no_rows_judged
 from sleeper_nb.load.sorted_runs import ALL_MERGED, RunFiles, most_runs
 from sleeper_nb.load.sources import IngestSource, bytes_of, is_spark
@@ -72,19 +71,18 @@ class SparkWriter:
         """Write all rows to files whose names begin with an id, and yield the references to them."""
         rows = RowsOfLoad(self._sources, schema, self._load.matching)
         checks = tuple(check.picklable() for check in self._load.row_checks(schema))
-        rate, may_leave_runs = _Rate(self._engine.clock), self._may_leave_runs()
-        new_tasks = partial(BulkTasks, self._storage, schema, tree, self._settings, run_id, checks)
+        tasks = BulkTasks(self._storage, schema, tree, self._settings, run_id, checks)
 
         def action(spark: SparkSession) -> tuple[list[TaskReport], bool]:
             hand_over_keys(spark, [self._storage, *rows.storages])
-            self.run_files = self._run_files(spark, tree) if may_leave_runs else ALL_MERGED
-            made = self._reports(spark, rows, tree, new_tasks, rate.begin(spark))
+            self.run_files = self._run_files(spark, tree) if self._may_leave_runs() else ALL_MERGED
+            made = self._reports(spark, rows, tasks)
             check_written(spark, self._storage, {each.filename for task in made for each in task.references})
             speculation = spark.conf.get("spark.speculation", "false") == "true"
             return made, speculation or any_stage_again(spark.sparkContext)
 
         try:
-            made, is_repeated = self._engine.run(action, "bulk import", detail=rate.text)
+            made, is_repeated = self._engine.run(action, "bulk import")
         except BaseException:
             if self.run_files.most:  # other tasks may still run, and write: the caller deletes their files
                 self._engine.clock.sleep(ENDING_SECONDS)
@@ -97,43 +95,15 @@ class SparkWriter:
                     self.crowded.add(DATA if self.run_files.most else reference.filename.rpartition("/")[0])
                 yield reference
 
-    def _reports(
-        self,
-        spark: SparkSession,
-        rows: RowsOfLoad,
-        tree: PartitionTree,
-        new_tasks: Callable[..., BulkTasks],
-        sorted_rows: Callable[[int], None],
-    ) -> list[TaskReport]:
-        expected, piece_bytes = _expected_bytes(rows.sources), slice_bytes(self._settings)
+    def _reports(self, spark: SparkSession, rows: RowsOfLoad, tasks: BulkTasks) -> list[TaskReport]:
+        tasks = replace(tasks, expected_bytes=_expected_bytes(rows.sources))
+        piece_bytes = slice_bytes(self._settings)
         if self.run_files.most:
-            at_once = _writing_tasks(spark, tree)
-            runs = self.run_files.of_worker(rows.groups * at_once)
-            tasks = new_tasks(merging=0, expected_bytes=expected, runs=runs)
-            step = partial(tasks.write_runs, sorted_rows=sorted_rows)
-            return reports(rows.frame(spark, step, REPORT_DDL, piece_bytes, at_once))
-        tasks = new_tasks(merging=_merging_tasks(spark, tree, self._settings, expected), expected_bytes=expected)
-        return reports(
-            tasks.merged(rows.frame(spark, partial(tasks.cut, sorted_rows=sorted_rows), PACKED_DDL, piece_bytes))
-        )
-
-
-class _Rate:
-    """How many rows a second the tasks of a load have sorted."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock, self._began, self._rows = clock, clock.now(), cast("Any", None)
-
-    def begin(self, spark: SparkSession) -> Callable[[int], None]:
-        """Return what tasks call with the number of rows that they sorted; Spark adds them up as tasks end."""
-        self._began, self._rows = self._clock.now(), spark.sparkContext.accumulator(0)
-        return cast("Callable[[int], None]", self._rows.add)
-
-    def text(self, done: int, total: int) -> str:
-        """Return what the progress says after the name of the work, when so many of all tasks are done."""
-        rows = 0 if self._rows is None else self._rows.value
-        seconds = (self._clock.now() - self._began).total_seconds()
-        return progress_text("", rows, seconds, done / total if total else 0) if rows else ""
+            at_once = _writing_tasks(spark, tasks.tree)
+            writing = replace(tasks, runs=self.run_files.of_worker(rows.groups * at_once))
+            return reports(rows.frame(spark, writing.write_runs, REPORT_DDL, piece_bytes, at_once))
+        cutting = replace(tasks, merging=_merging_tasks(spark, tasks))
+        return reports(cutting.merged(rows.frame(spark, cutting.cut, PACKED_DDL, piece_bytes)))
 
 
 def _expected_bytes(sources: Sequence[IngestSource]) -> int:
@@ -149,12 +119,12 @@ _MOST_BELIEVED = 1 << 40
 """Spark's optimizer multiplies the sizes of tables that are joined: a larger estimate tells nothing."""
 
 
-def _merging_tasks(spark: SparkSession, tree: PartitionTree, settings: IngestSettings, expected: int) -> int:
+def _merging_tasks(spark: SparkSession, tasks: BulkTasks) -> int:
     """Return how many tasks merge: one for each leaf, or as many as there are cores for much data in few leaves."""
-    if not settings.file_per_leaf:
+    if not tasks.settings.file_per_leaf:
         return 1
-    at_once = spark.sparkContext.defaultParallelism if expected >= settings.task_bytes else 1
-    return max(len(tree.leaves), at_once)
+    at_once = spark.sparkContext.defaultParallelism if tasks.expected_bytes >= tasks.settings.task_bytes else 1
+    return max(len(tasks.tree.leaves), at_once)
 
 
 def _writing_tasks(spark: SparkSession, tree: PartitionTree) -> int:
