@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS, type_text
+from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS
 from sleeper_nb.engines.spark.gateway import java_class, java_context, java_session, query_execution, session_state
-from sleeper_nb.model.deletions import FILE_NUMBER, PLACES, POSITION
-from sleeper_nb.model.schema import Field
+from sleeper_nb.model.deletions import PLACES
 from sleeper_nb.model.sql_values import quoted_name
 from sleeper_nb.read.predicate import (
     ALWAYS_TRUE,
@@ -35,7 +34,6 @@ from sleeper_nb.read.predicate import (
     comparison_of,
     starts_with,
 )
-from sleeper_nb.sql.bound_lakes import LakeColumn
 from sleeper_nb.sql.statement import Statement
 
 if TYPE_CHECKING:
@@ -93,27 +91,14 @@ class EmptyFrame:
     types: tuple[str, ...]
 
     @classmethod
-    def of(
-        cls, number: int, fields: Iterable[Field | LakeColumn], mark: str, *, with_places: bool = False
-    ) -> EmptyFrame:
-        """Return the stand-in with a number for a table; its own names begin with `mark`.
-
-        With `with_places`, the columns `deletions.PLACES` follow those of the table.
-        """
-        columns = list(fields)
-        names, types = [field.name for field in columns], [type_text(field.type) for field in columns]
-        if with_places:
-            names, types = [*names, FILE_NUMBER, POSITION], [*types, "int", "bigint"]
-        return cls._made(number, mark, names, types)
-
-    @classmethod
-    def like(cls, number: int, frame: DataFrame, mark: str) -> EmptyFrame:
-        fields = frame.schema.fields
-        return cls._made(number, mark, frame.columns, [field.dataType.simpleString() for field in fields])
-
-    @classmethod
-    def _made(cls, number: int, mark: str, names: Sequence[str], types: Sequence[str]) -> EmptyFrame:
-        return cls(tuple(f"{mark}{number}_{i}" for i in range(len(names))), tuple(names), tuple(types))
+    def of(cls, number: int, mark: str, columns: Iterable[tuple[str, str]]) -> EmptyFrame:
+        """Return the stand-in with a number for columns of some names and types; its own names begin with `mark`."""
+        named = list(columns)
+        return cls(
+            tuple(f"{mark}{number}_{at}" for at in range(len(named))),
+            tuple(name for name, _ in named),
+            tuple(kind for _, kind in named),
+        )
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Return the frame, with the names of the real columns."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -30,11 +30,12 @@ from sleeper_nb.engines.spark.spark_pushdown import EmptyFrame, push_down, why_n
 from sleeper_nb.engines.spark.spark_reads import check_reads, is_command
 from sleeper_nb.engines.spark.spark_runtime import SparkRuntime
 from sleeper_nb.errors import DEEP_CHECK, Cancelled, InvalidInput, SleeperError
-from sleeper_nb.model.schema import is_utf8
+from sleeper_nb.model.deletions import FILE_NUMBER, POSITION
+from sleeper_nb.model.schema import Field, is_utf8
 from sleeper_nb.read.predicate import PushedPredicates
 from sleeper_nb.read.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound
-from sleeper_nb.sql.bound_lakes import BoundLake
+from sleeper_nb.sql.bound_lakes import BoundLake, LakeColumn
 from sleeper_nb.sql.chart_sums import ChartQuery, ChartValue
 from sleeper_nb.sql.references import lists_columns
 from sleeper_nb.sql.variables import BoundVariable
@@ -48,7 +49,11 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_MOST_MOMENTS: Final = 3
+_PLACES: Final = ((FILE_NUMBER, "int"), (POSITION, "bigint"))
+
+
+def _columns(fields: Iterable[Field | LakeColumn]) -> list[tuple[str, str]]:
+    return [(field.name, frames.type_text(field.type)) for field in fields]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +80,10 @@ class SparkStatement:
         bound = self.query.bound
         mark, found = bound.unused_mark, dict[str, EmptyFrame]()
         for name, rows in bound.tables.items():
-            found[name] = EmptyFrame.of(
-                len(found), rows.state.schema.fields, mark, with_places=name in bound.with_places
-            )
+            places = _PLACES if name in bound.with_places else ()
+            found[name] = EmptyFrame.of(len(found), mark, [*_columns(rows.state.schema.fields), *places])
         for name, lake in bound.lakes.items():
-            found[name] = EmptyFrame.of(len(found), lake.fields, mark)
+            found[name] = EmptyFrame.of(len(found), mark, _columns(lake.fields))
         for name, what in bound.by_name.items():
             if isinstance(what, BoundVariable) and what.spark_frame is None:
                 try:
@@ -87,7 +91,7 @@ class SparkStatement:
                 except InvalidInput as error:  # which the statement itself raises after this
                     logger.debug("no keys of %s are read first: %s", what, error)
                     continue
-                found[name] = EmptyFrame.like(len(found), empty, mark)
+                found[name] = EmptyFrame.of(len(found), mark, empty.dtypes)
         return found
 
     def rows(self) -> tuple[Bound, str, DataFrame]:
@@ -115,13 +119,11 @@ class SparkStatement:
         them.
         """
         read, keys = self._pruned(empty)
-        for _ in range(_MOST_MOMENTS):
-            now, empty_now = _both_at_this_moment(self._frame(read), empty)
-            needed, keys_now = self._pruned(empty_now)
-            if all(set(needed.tables[name].plan.files) <= set(read.tables[name].plan.files) for name in read.tables):
-                return read, keys, now
-            read, keys = needed, keys_now
-        read = self.query.bound.pruned(PushedPredicates({}, "its conditions change with the time too fast"))
+        now, empty_now = _both_at_this_moment(self._frame(read), empty)
+        needed, _ = self._pruned(empty_now)
+        if all(set(needed.tables[name].plan.files) <= set(read.tables[name].plan.files) for name in read.tables):
+            return read, keys, now
+        read = self.query.bound.pruned(PushedPredicates({}, "its conditions change with the time"))
         frame = self._frame(read)
         return read, "", frame_of_plan(self.spark, _at_now(frame, _analyzed(frame)))
 

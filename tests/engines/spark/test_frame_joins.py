@@ -31,8 +31,9 @@ def spark(spark_engine: Any) -> SparkSession:
 
 def keys(spark: SparkSession, statement: str) -> set[tuple[str, ...]]:
     """Return, for each scan of the large table, its keys and whose values they have."""
-    stand_ins = {name: EmptyFrame.of(at, SCHEMA.fields, "__none_") for at, name in enumerate(("big", "few"))}
-    stand_ins["df"] = EmptyFrame.like(2, spark.createDataFrame(OTHER), "__none_")
+    of_table = [(each.name, frames.type_text(each.type)) for each in SCHEMA.fields]
+    columns = {"big": of_table, "few": of_table, "df": spark.createDataFrame(OTHER).dtypes}
+    stand_ins = {name: EmptyFrame.of(at, "__none_", each) for at, (name, each) in enumerate(columns.items())}
     empty = {name: each.frame(spark) for name, each in stand_ins.items()}
     rows = frames.query(spark, Statement.of(statement, dialect="spark"), empty)
     found = joined_keys_in(rows, stand_ins)
