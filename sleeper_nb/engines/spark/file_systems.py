@@ -59,7 +59,6 @@ def scheme_for(spark: SparkSession, plan: ScanPlan, storage: Storage) -> str | N
 
 
 def opened_by(scheme: str, located: str) -> str:
-    """Return the address of a file by which Spark's own reader opens it."""
     return f"{scheme}{located.removeprefix('s3')}" if scheme else located
 
 

@@ -147,7 +147,6 @@ def _reference(expression: JsonNode, ids: _Ids) -> int | None:
 
 
 def _bits(kind: Any) -> int:
-    """Return the size of a type of whole numbers; 0 of any other type."""
     return _BITS.get(kind, 0) if isinstance(kind, str) else 0
 
 

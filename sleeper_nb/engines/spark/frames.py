@@ -126,7 +126,6 @@ def arrow_for_spark(kind: pa.DataType) -> pa.DataType:
 
 
 def schema_for_spark(schema: Schema) -> pa.Schema:
-    """Return the Arrow schema of the batches that a Python task hands to Spark for the rows of a table."""
     return pa.schema([each.with_type(arrow_for_spark(each.type)) for each in schema.arrow])
 
 

@@ -148,17 +148,14 @@ def java_context(context: SparkContext) -> Any:
 
 
 def jvm_of(session: SparkSession) -> Any:
-    """Return the JVM, whose attributes are the packages of Java."""
     return session.sparkContext._jvm  # noqa: SLF001
 
 
 def gateway_of(session: SparkSession) -> Any:
-    """Return Py4J's connection to the JVM."""
     return session.sparkContext._gateway  # noqa: SLF001
 
 
 def java_array(session: SparkSession, *items: Any) -> Any:
-    """Return an array of Java's objects."""
     array = gateway_of(session).new_array(java_class(session, "java.lang.Object"), len(items))
     for at, item in enumerate(items):
         array[at] = item

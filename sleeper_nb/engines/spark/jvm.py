@@ -342,7 +342,6 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _version(java: Path) -> str | None:
-    """Return the version of a Java, or None when it does not run."""
     if not os.access(java, os.X_OK):
         return None
     try:

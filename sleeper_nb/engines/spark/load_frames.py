@@ -75,7 +75,6 @@ def schema_of_frame(sources: Sequence[IngestSource]) -> pa.Schema:
 
 
 def first_rows(sources: Sequence[IngestSource], rows: int) -> tuple[InMemory, ...]:
-    """Return the first rows of a Spark DataFrame as an Arrow table."""
     return (InMemory(spark_frame(sources).limit(rows).toArrow()),)
 
 
@@ -151,8 +150,6 @@ FilePiece: TypeAlias = tuple[StoredSource, Piece]
 
 
 def pieces_of_files(files: Sequence[StoredSource], most_bytes: int) -> list[FilePiece]:
-    """Return what each task reads."""
-
     def pieces(file: StoredSource) -> list[FilePiece]:
         return [(file, piece) for piece in pieces_to_read(file, most_bytes)]
 

@@ -105,7 +105,6 @@ class SleeperSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what follows ``format``."""
         return "sleeper"
 
     @without_stack()
@@ -125,7 +124,6 @@ class SleeperSource(DataSource):
 
     @without_stack()
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader that plans and reads a batch."""
         if self.parsed_options().rules.changes:
             raise InvalidInput(
                 f"option {CHANGES} is only for streams",
@@ -141,7 +139,6 @@ class SleeperSource(DataSource):
 
     @without_stack()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return the writer that appends a DataFrame in one commit."""
         from sleeper_nb.engines.spark.append import AppendWriter
 
         return AppendWriter.of(self, schema, overwrite=overwrite)
@@ -243,7 +240,6 @@ def _attempts(spark: SparkSession) -> int:
 def source_of(
     place: InstancePlace, opener: Opener, parallelism: int, *, prunes: bool, speculates: bool = False, attempts: int = 1
 ) -> type[SleeperSource]:
-    """Return the data source of an instance."""
     attributes = {
         "place": place,
         "opener": staticmethod(opener),

@@ -68,7 +68,7 @@ class SourceOptions:
         InvalidInput
             When no table is named, several versions are, or a value cannot be read.
         """
-        values = _known(options, OPTIONS, APPEND_OPTIONS)
+        values = _known(options, OPTIONS)
         table = _table(values, ".load()")
         limits = BatchLimits(*(_count(values, name) for name in LIMITS))
         rules = StreamRules(*(_truth(values, name) for name in FOLLOWING))
@@ -98,7 +98,7 @@ class AppendOptions:
     @classmethod
     def of(cls, options: Mapping[str, str], place: InstancePlace) -> AppendOptions:
         """Read the options of an append; by default the instance is at `place`; errors as `SourceOptions.of`."""
-        values = _known(options, APPEND_OPTIONS, OPTIONS)
+        values = _known(options, APPEND_OPTIONS)
         job_id = values.get("job-id")
         named = _table(values, ".save()")
         return cls(
@@ -106,19 +106,13 @@ class AppendOptions:
         )
 
 
-def _known(options: Mapping[str, str], accepted: Sequence[str], others: Sequence[str]) -> dict[str, str]:
-    """Return options by their own spelling; raise for one that is not accepted, or only by the other direction."""
+def _known(options: Mapping[str, str], accepted: Sequence[str]) -> dict[str, str]:
+    """Return options by their own spelling; raise for one that is not accepted."""
     known = {name.casefold(): name for name in (*accepted, _PATH)}
-    values: dict[str, str] = {}
-    for name, text in options.items():
-        if name.casefold() in known:
-            values[known[name.casefold()]] = text
-        elif name.casefold() in {other.casefold() for other in others}:
-            direction = "writing" if others is APPEND_OPTIONS else "reading"
-            raise InvalidInput(f"option {name.casefold()!r} is only for {direction}", hint="leave it out")
-        else:
+    for name in options:
+        if name.casefold() not in known:
             raise _unknown(name.casefold(), accepted)
-    return values
+    return {known[name.casefold()]: text for name, text in options.items()}
 
 
 def _table(values: Mapping[str, str], last: str) -> str:

@@ -249,7 +249,6 @@ class TaskLease:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the version while a block runs."""
         with self.leases() as leases, leases.held(self.table_id, self.snapshot_id, PURPOSE):
             yield
 

@@ -35,12 +35,6 @@ _LOGICAL: Final = "org.apache.spark.sql.catalyst.plans.logical"
 _QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"})
 """How statements begin that are no commands."""
 
-_QUERIES: Final = frozenset({
-    "Aggregate", "Distinct", "Filter", "GlobalLimit", "LocalLimit", "Project", "Sort", "SubqueryAlias",
-    "UnresolvedHaving",
-})  # fmt: skip
-"""The kinds of plans that most queries have at the top, none of which is a command: the JVM need not be asked."""
-
 _READS: Final = re.compile(r"(Show|Describe|List)\w+")
 _OF_SESSION: Final = frozenset({
     "SetCommand", "ResetCommand", "SetCatalogAndNamespace", "SetNamespaceCommand", "CacheTable", "UncacheTable",
@@ -114,10 +108,10 @@ def _check_command(session: SparkSession, statement: Statement, plan: Any) -> No
     elif kind == "SetCatalogAndNamespace" and _kind(plan.child()) == "UnresolvedNamespace":
         names = plan.child().multipartIdentifier()
         _check_namespace(session, [names.apply(index) for index in range(names.size())])
-    elif _is_command(session, plan, kind):
+    elif _is_command(session, plan):
         if not (_READS.fullmatch(kind) or kind in _OF_SESSION or _drops_own_view(session, plan, kind)):
             raise _no_query(statement, kind)
-    elif not is_query(statement) or any(_is_command(session, each, _kind(each)) for each in _children(plan, kind)):
+    elif not is_query(statement) or any(_is_command(session, each) for each in _children(plan, kind)):
         raise _no_query(statement, kind)
 
 
@@ -125,9 +119,7 @@ def _kind(plan: Any) -> str:
     return str(plan.getClass().getSimpleName()).rstrip("$")
 
 
-def _is_command(session: SparkSession, plan: Any, kind: str) -> bool:
-    if kind in _QUERIES:
-        return False
+def _is_command(session: SparkSession, plan: Any) -> bool:
     from py4j.java_gateway import is_instance_of
 
     gateway = gateway_of(session)
@@ -143,7 +135,6 @@ def _children(plan: Any, kind: str) -> Iterator[Any]:
 
 
 def _drops_own_view(session: SparkSession, plan: Any, kind: str) -> bool:
-    """Return whether a command drops a view that is Spark's own and temporary."""
     if kind != "DropView":
         return False
     name, catalog = plan.child().nameParts(), session_state(session).catalog()

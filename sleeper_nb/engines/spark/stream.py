@@ -100,7 +100,6 @@ class Offset:
     full_state_done: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what Spark writes as JSON."""
         return {
             "version": FORMAT,
             "table": self.table_id,
@@ -170,7 +169,6 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Offset(table.store.table_id, first, first, full_state_done=False).to_dict()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return whether batches are bounded."""
         return ReadAllAvailable() if self.options.limits == BatchLimits() else _OURS
 
     @without_stack()

@@ -188,9 +188,9 @@ def test_what_does_not_fit_is_one_line_and_adds_nothing(spark, table, stored, co
             ({"mesage": "x"}, sl.NotFound, "no option 'mesage' of the data source", "did you mean 'message'?"),
             (
                 {"scan.snapshot-id": "1"},
-                sl.InvalidInput,
-                "option 'scan.snapshot-id' is only for reading",
-                "leave it out",
+                sl.NotFound,
+                "no option 'scan.snapshot-id' of the data source",
+                "available: table, ",
             ),
             ({"job-id": " "}, sl.InvalidInput, "' ' is not a valid job id", "use one line of text"),
             ({"table": ""}, sl.InvalidInput, "the data source needs to know which table", 'write .option("table"'),
@@ -207,7 +207,7 @@ def test_wrong_options_are_one_line(spark, table, options, kind, message, hint):
 
 def test_an_option_of_writing_is_refused_when_reading(spark, table):
     error = error_of(lambda: spark.read.format("sleeper").option("job-id", "x").load("t"))
-    assert error.message == "option 'job-id' is only for writing"
+    assert error.message == "no option 'job-id' of the data source"
 
 
 def test_some_wrong_rows_among_many_files_leave_nothing(spark, table, stored):
