@@ -49,8 +49,8 @@ _PACKED: Final = pa.schema([("task", pa.int32()), ("place", pa.binary()), ("cont
 
 
 @dataclass(frozen=True, slots=True)
-class TaskReport:
-    """What a task says about a file that it wrote.
+class WrittenByTask:
+    """A file that a task of a load wrote, as it reports it.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ class BulkTasks:
         check_all_written(written, expected)
         context = TaskContext.get()
         attempt = context.attemptNumber() if context else 0
-        return report(TaskReport(() if file is None else tuple(references_to(file, counts)), attempt, judged))
+        return report(WrittenByTask(() if file is None else tuple(references_to(file, counts)), attempt, judged))
 
 
 def _local_folder() -> str | None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sleeper_nb.engines.engine import TaskLoad
 from sleeper_nb.engines.spark.actions import ENDING_SECONDS, any_stage_again
-from sleeper_nb.engines.spark.bulk_tasks import PACKED_DDL, BulkTasks, TaskReport
+from sleeper_nb.engines.spark.bulk_tasks import PACKED_DDL, BulkTasks, WrittenByTask
 from sleeper_nb.engines.spark.frames import REPORT_DDL, check_written, hand_over_keys, report, reports
 from sleeper_nb.engines.spark.gateway import query_execution
 from sleeper_nb.engines.spark.load_frames import RowsOfLoad, spark_frame
@@ -73,7 +73,7 @@ class SparkWriter:
         checks = tuple(check.picklable() for check in self._load.row_checks(schema))
         tasks = BulkTasks(self._storage, schema, tree, self._settings, run_id, checks)
 
-        def action(spark: SparkSession) -> tuple[list[TaskReport], bool]:
+        def action(spark: SparkSession) -> tuple[list[WrittenByTask], bool]:
             hand_over_keys(spark, [self._storage, *rows.storages])
             self.run_files = self._run_files(spark, tree) if self._may_leave_runs() else ALL_MERGED
             made = self._reports(spark, rows, tasks)
@@ -95,7 +95,7 @@ class SparkWriter:
                     self.crowded.add(DATA if self.run_files.most else reference.filename.rpartition("/")[0])
                 yield reference
 
-    def _reports(self, spark: SparkSession, rows: RowsOfLoad, tasks: BulkTasks) -> list[TaskReport]:
+    def _reports(self, spark: SparkSession, rows: RowsOfLoad, tasks: BulkTasks) -> list[WrittenByTask]:
         tasks = replace(tasks, expected_bytes=_expected_bytes(rows.sources))
         piece_bytes = slice_bytes(self._settings)
         if self.run_files.most:
