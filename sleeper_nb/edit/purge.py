@@ -446,7 +446,7 @@ class PurgeOfRows:
         StorageError
             When a file could not be deleted.
         """
-        clock, change = self._store.clock, None
+        clock, reports = self._store.clock, list[PurgeReport]()
         began = clock.now()
         for number in range(ATTEMPTS):
             if number:
@@ -456,11 +456,10 @@ class PurgeOfRows:
             except StateRuleBroken as error:  # a rollback uses files again that were about to be deleted
                 logger.info("table %s: the purge starts again: %s", self._store.table_id, error.message)
                 continue
-            change = report.change if change is None or change.snapshot is None else change
+            reports.append(report)
             if report.clean is not None:
-                done = replace(change, seconds=(clock.now() - began).total_seconds())
-                reasons, log_kept = forget_reasons(self._store), not self._erase_copies()
-                return replace(report, change=done, reasons=reasons, log_kept=log_kept)
+                done = _joined(reports, (clock.now() - began).total_seconds())
+                return replace(done, reasons=forget_reasons(self._store), log_kept=not self._erase_copies())
         raise ConflictError(
             f"others brought rows of table {self.deletion.table!r} back during each of {ATTEMPTS} attempts",
             hint="run it again when no other process rolls the table back",
@@ -615,3 +614,22 @@ class PurgeOfRows:
 
 
 NO_GARBAGE = GarbageReport((), (), 0, 0, dry_run=False)
+
+
+def _joined(reports: list[PurgeReport], seconds: float) -> PurgeReport:
+    """Return what several attempts did, of which the last succeeded."""
+    last = reports[-1]
+    made = next((each.change for each in reports if each.change.snapshot is not None), last.change)
+    deleted = sum(each.change.deleted for each in reports)
+    return replace(
+        last,
+        change=replace(made, counts=replace(made.counts, deleted=deleted), seconds=seconds),
+        expired=tuple(each for report in reports for each in report.expired),
+        holding=tuple(each for report in reports for each in report.holding),
+        savepoints=tuple(each for report in reports for each in report.savepoints),
+        data_files=tuple(each for report in reports for each in report.data_files),
+        bytes=sum(each.bytes for each in reports),
+        metadata_files=sum(each.metadata_files or 0 for each in reports),
+        quarantined=tuple(dict.fromkeys(each for report in reports for each in report.quarantined)),
+        unpublished=tuple(sorted({each for report in reports for each in report.unpublished})),
+    )

@@ -449,7 +449,6 @@ class _Records:
         self.text = io.TextIOWrapper(
             io.BufferedReader(stream), encoding="utf-8-sig", errors="surrogateescape", newline=""
         )
-        python_csv.field_size_limit(2 * BLOCK_BYTES)  # Arrow reads no longer value
         self.rows = python_csv.reader(
             self.text,
             delimiter=csv_format.separator,
@@ -468,9 +467,11 @@ class _Records:
         return self._kept.original(line) if self._kept else line
 
     def __enter__(self) -> Self:
+        self._limit = python_csv.field_size_limit(2 * BLOCK_BYTES)  # Arrow reads no longer value
         return self
 
     def __exit__(self, *_: object) -> None:
+        python_csv.field_size_limit(self._limit)
         self.text.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import csv as python_csv
 import gzip
 import io
 import lzma
@@ -411,3 +412,13 @@ def test_numbers_that_are_not_grouped_by_three_are_refused(table: Any, tmp_path:
     assert "decimal=" not in caught.value.hint  # the two options exclude each other
     with pytest.raises(sl.InvalidInput, match="cannot be both decimal mark and thousands separator"):
         table.ingest(path, delimiter=";", thousands=",", decimal=",")
+
+
+def test_the_limit_of_python_s_csv_module_is_given_back(tmp_path: Path):
+    (tmp_path / "x.csv").write_text('k,x\n1,a\n2,"' + "b" * 200_000 + '"\n3,c,d\n')
+    limit = python_csv.field_size_limit()
+    with sl.connect(tmp_path / "w") as session:
+        table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"x": "string"}))
+        with pytest.raises(sl.InvalidInput, match="line 4 has 3 values"):
+            table.ingest(tmp_path / "x.csv")
+    assert python_csv.field_size_limit() == limit
