@@ -292,7 +292,7 @@ class EditFinder:
     def _repeated(self, name: str, value: Given, rows: int) -> pa.ChunkedArray:
         """Return a Python value for each row; raise where a load would refuse it."""
         read = columns_of_objects([(1, {name: value.value})], self.schema, EXACT, "value", null_hint=None)
-        raise_first(read.differences)
+        raise_first([*read.differences, *(each.described(read.place(each.row)) for each in read.bad)])
         return read.columns[name].take(pa.array(np.zeros(rows, np.int64)))
 
     def _assigned(self, assignments: Iterable[Assignment], target: Target | None) -> dict[str, Expression | None]:

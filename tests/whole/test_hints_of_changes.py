@@ -54,6 +54,14 @@ def test_an_update_converts_in_updates_or_new_values(session):
     table.update(new_values={"b": True, "s": "5"}, where="k = 2")
 
 
+@pytest.mark.parametrize("new", [{"n": 5.5}, {"n": float("nan")}, {"n": 2**70}, {"s": 5}, {"b": 2}, {"n": "many"}])
+def test_a_new_value_that_does_not_fit_changes_nothing(session, new):
+    before = session.table("t").scan().to_dict()
+    error = refused(lambda: session.table("t").update(new_values=new))
+    assert error.message.startswith(f"column {[*new][0]!r}, value 1: ")
+    assert session.table("t").scan().to_dict() == before
+
+
 @pytest.mark.parametrize("change", [
     lambda table, rows: table.upsert(rows), lambda table, rows: table.overwrite(rows, force=True),
 ], ids=["upsert", "overwrite"])  # fmt: skip
