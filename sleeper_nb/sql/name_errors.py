@@ -5,22 +5,31 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import pyarrow as pa
 
-from sleeper_nb.errors import DidYouMean, Hint, InvalidInput, NotFound, SleeperError, nearest
+from sleeper_nb.errors import Action, DidYouMean, Hint, InvalidInput, NotFound, SleeperError, nearest
 from sleeper_nb.maintain.system_tables import MARK, SYSTEM_TABLES
 from sleeper_nb.sql.binding import Bound, BoundRows, BoundSource
 from sleeper_nb.sql.bound_lakes import BoundLake
 from sleeper_nb.sql.parameters import BEFORE_TABLE, NAME_IT, has_table_parameter
 from sleeper_nb.sql.statement import Statement
-from sleeper_nb.sql.tokens import DUCKDB_RESERVED, Token, spells
+from sleeper_nb.sql.tokens import DUCKDB_RESERVED, Token, spells, unquote
 from sleeper_nb.sql.variables import Variables
 
 _SYNTAX = re.compile(r"""(DuckDB: Parser Error: )?syntax error at or near (["'])(?P<near>.*)\2\.?""", re.IGNORECASE)
 _UNKNOWN = re.compile(r'Referenced column "([^"]*)" (?:was )?not found')
 _UNKNOWN_ON_SPARK = re.compile(r"with name `([^`]+)` cannot be resolved")
 _NO_COLUMN = re.compile(r'"([^"]+)" does not have a column named "([^"]+)"')
+_FIRST_WORDS: Final = (
+    "SELECT", "WITH", "FROM", "VALUES", "DESCRIBE", "SUMMARIZE", "SHOW", "PIVOT", "UNPIVOT", "EXPLAIN", "CREATE",
+    "INSERT", "UPDATE", "DELETE", "MERGE", "ALTER", "DROP", "TRUNCATE", "CALL",
+)  # fmt: skip
+_OTHER_WORDS: Final = (
+    "FROM", "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "OFFSET", "JOIN", "INNER", "UNION", "INTO", "TABLE", "VALUES",
+    "USING", "QUALIFY", "BETWEEN", "DISTINCT", "VERSION", "TIMESTAMP", "MATCHED", "SET",
+)  # fmt: skip
 
 
 def name_error(
@@ -75,11 +84,20 @@ def _written(bound: Bound) -> list[Statement]:
 
 
 def _hint_of_syntax(statement: Statement, near: str) -> Hint:
-    """Return the hint for what the user wrote: a form of another tool, or a version clause without a table before it.
+    """Return the hint for what the user wrote: a form of another tool, a misspelt word, or a misplaced version clause.
 
     The engine stopped at the word or symbol `near`.
     """
     tokens = statement.tokens
+    if not tokens:
+        return ""
+    if len(tokens) == 1 and tokens[0].kind in {"string", "quoted"}:
+        begin = unquote(tokens[0], dialect=statement.dialect).split(maxsplit=1)
+        return "leave out the quotes around the statement" if begin and begin[0].upper() in _FIRST_WORDS else ""
+    if tokens[0].kind == "word" and spells(tokens, 1, "<", "<"):
+        return "to keep the answer in a variable: ", _keeps_answer(tokens[0].text)
+    if len(tokens) > 3 and spells(tokens, len(tokens) - 3, "-", "O"):
+        return "options stand before the SQL: ", _keeps_answer(tokens[-1].text)
     if has_table_parameter(tokens):
         return NAME_IT
     for at in range(len(tokens)):
@@ -92,6 +110,21 @@ def _hint_of_syntax(statement: Statement, near: str) -> Hint:
     clause = near.upper()
     if clause in {"VERSION", "TIMESTAMP"} and any(spells(tokens, at, clause, "AS", "OF") for at in range(len(tokens))):
         return f"put {clause} AS OF after the name of the table: FROM t {clause} AS OF …"
+    return _meant_word(tokens, near)
+
+
+def _keeps_answer(name: str) -> Action:
+    return Action(f"sql -o {name} SELECT …", f"{name} = session.sql(…)")
+
+
+def _meant_word(tokens: tuple[Token, ...], near: str) -> str:
+    """Return which word of SQL the one at which an engine stopped, or that before it, is nearly; "" for no word."""
+    at = next((at for at, token in enumerate(tokens) if token.text == near), 0)
+    for place in (at, at - 1) if at else (0,):
+        known, word = _OTHER_WORDS if place else _FIRST_WORDS, tokens[place].word
+        found = difflib.get_close_matches(word, known, n=1, cutoff=0.7) if word and word not in known else []
+        if found:
+            return f"did you mean {found[0]}?"
     return ""
 
 

@@ -21,7 +21,11 @@ RESERVED = frozenset({
     "AS", "FOR", "WHEN", "RETURNING", "AND", "OR", "THEN", "END",
 })  # fmt: skip
 """Words that can follow a table, so that none of them is an alias or a table's name unless it is quoted."""
-_UNIT = re.compile(r"(MICRO|MILLI)?SECONDS?|MINUTES?|HOURS?|DAYS?|WEEKS?|MONTHS?|QUARTERS?|YEARS?")
+_UNIT = re.compile(
+    r"(NANO|MICRO|MILLI)?SECONDS?|MINUTES?|HOURS?|DAYS?|WEEKS?|MONTHS?|QUARTERS?|YEARS?|DECADES?|CENTUR(Y|IES)"
+    r"|MILLENNI(UM|A)S?"
+)
+"""All of an engine: one that is left out would be read as the table's alias, and the interval as one of seconds."""
 _REFERENCE = re.compile(r"\w+(?:[-.:]\w+)*")
 _WHOLE_NUMBER = re.compile(r"-?[0-9]+")
 _KINDS: dict[str, Literal["version", "timestamp"]] = {
@@ -121,9 +125,9 @@ def _version(tokens: Sequence[Token], at: int) -> int:
 
 
 def _expression(tokens: Sequence[Token], at: int) -> int:
-    """Return the index after a value: a literal, a parameter, a call, or any expression in brackets; sums of them."""
+    """Return the index after a value: a literal, a parameter, a call, or any expression in brackets; arithmetic."""
     at = _operand(tokens, at)
-    while at < len(tokens) and tokens[at].symbol in {"+", "-"}:
+    while at < len(tokens) and tokens[at].symbol in {"+", "-", "*", "/"}:
         at = _operand(tokens, at + 1)
     return at
 

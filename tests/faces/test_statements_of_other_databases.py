@@ -119,9 +119,17 @@ def test_a_key_that_a_table_has_is_not_said_to_be_loaded_twice(refused, cell):
         ("INSERT INTO :x SELECT 1", "a table name is not a value"),
         ("SELECT * FROM :unknown", "a table name is not a value"),
         ("DELETE FROM {x}", "a table name is not a value"),
+        ("res << SELECT * FROM t", "to keep the answer in a variable: %sleeper sql -o res SELECT …"),
+        ("SELECT * FROM t -o res", "options stand before the SQL: %sleeper sql -o res SELECT …"),
+        ('"SELECT * FROM t"', "leave out the quotes around the statement"),
+        ("'select * from t'", "leave out the quotes around the statement"),
+        ("SELCT 1", "did you mean SELECT?"), ("SELEC 1", "did you mean SELECT?"),
+        ("SELCT * FROM t", "did you mean SELECT?"), ("DELTE FROM t", "did you mean DELETE?"),
+        ("SELECT * FORM t", "did you mean FROM?"), ("SELECT * FROM t WEHRE id = 1", "did you mean WHERE?"),
+        ("SELECT id FROM t GRUOP BY id", "did you mean GROUP?"), ("SELECT * FROM t ODER BY id", "did you mean ORDER?"),
     ],
 )  # fmt: skip
-def test_placeholders_of_other_tools_are_told_what_to_write(refused, shell, statement, hint):
+def test_slips_and_placeholders_of_other_tools_are_told_what_to_write(refused, shell, statement, hint):
     shell.user_ns["x"] = "t"
     assert refused(f"sql {statement}")[1].startswith(hint)
 
