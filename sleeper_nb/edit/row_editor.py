@@ -374,9 +374,10 @@ class RowEditor:
         )
 
     def _unconfirmed(self, plan: ChangeReport) -> ConfirmationNeeded:
-        rows = counted(plan.updated + plan.deleted, "row")
+        gone = plan.updated + plan.deleted
+        rows = "the only row" if gone == 1 else f"all {gone:,} rows"
         return ConfirmationNeeded(
-            f"{self.operation} would {_VERBS[self.operation]} all {rows} of table {self.table!r}",
+            f"{self.operation} would {_VERBS[self.operation]} {rows} of table {self.table!r}",
             hint=("add a condition on its columns, or confirm: ", Action("--force", "force=True")),
             plan=plan,
         )
