@@ -308,8 +308,16 @@ class EditFinder:
             if column in assigned:
                 twice = InvalidInput(f"column {each.column.text!r} gets two values", hint="name each column once")
                 raise self._placed(twice, each.column.at)
+            if each.value is None:
+                self._check_has_default(column, each.column.at)
             assigned[column] = each.value
         return assigned
+
+    def _check_has_default(self, column: str, at: int) -> None:
+        field = next(each for each in self.schema.fields if each.name == column)
+        if field.default is None and not field.nullable:
+            none = InvalidInput(f"column {column!r} has no default, and cannot be NULL", hint="write its value")
+            raise self._placed(none, at)
 
     def _whole_row(self, assigned: Mapping[str, Expression | None], target: Target) -> dict[str, Expression]:
         """Return the values of an updated row that the engine computes: new ones, and those that stay."""

@@ -559,6 +559,21 @@ def test_a_column_gets_one_value(session, sql, below):
     assert shown[caret.index("^") :].startswith(below)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE trips SET city = DEFAULT",
+        "MERGE INTO trips USING trips AS s ON true WHEN MATCHED THEN UPDATE SET city = DEFAULT",
+        "MERGE INTO trips USING trips AS s ON false WHEN NOT MATCHED THEN INSERT (city) VALUES (DEFAULT)",
+    ],
+)
+def test_a_column_without_a_default_that_cannot_be_null_is_not_set_to_one(session, sql):
+    with pytest.raises(sl.InvalidInput, match="'city' has no default, and cannot be NULL") as caught:
+        session.sql(sql, force=True)
+    shown, caret = caught.value.place.splitlines()
+    assert shown[caret.index("^") :].startswith("city")
+
+
 def test_a_table_like_another_takes_rows_splits_and_properties(session):
     session.sql("CREATE TABLE v LIKE trips SPLITS ('m') WITH (snapshot.time-retained = '30 d') AS SELECT * FROM trips")
     made = session.table("v")
