@@ -58,7 +58,7 @@ def test_an_update_converts_in_updates_or_new_values(session):
 def test_a_new_value_that_does_not_fit_changes_nothing(session, new):
     before = session.table("t").scan().to_dict()
     error = refused(lambda: session.table("t").update(new_values=new))
-    assert error.message.startswith(f"column {[*new][0]!r}, value 1: ")
+    assert error.message.startswith(f"column {next(iter(new))!r}, value 1: ")
     assert session.table("t").scan().to_dict() == before
 
 
