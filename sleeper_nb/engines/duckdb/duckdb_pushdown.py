@@ -20,7 +20,7 @@ import duckdb
 
 from sleeper_nb.engines.duckdb.interrupts import fetched
 from sleeper_nb.engines.duckdb.relations import columns_of
-from sleeper_nb.engines.duckdb.syntax_tree import last_name, syntax_tree, time_functions, unstable_function
+from sleeper_nb.engines.duckdb.syntax_tree import last_name, syntax_tree, time_functions, tree_nodes, unstable_function
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.sql_values import quoted_name
@@ -316,6 +316,8 @@ def plain_predicate(node: Mapping[str, Any], schema: Schema, values: Mapping[str
     """
     kinds = {field.name: field.type.name for field in schema.fields}
     try:
+        if any("function_name" in each for each in tree_nodes(node)):  # which DuckDB may refuse
+            return None
         found = _TreeReader({_folded(name): name for name in kinds}, values).predicate(node)
     except RecursionError:
         return None

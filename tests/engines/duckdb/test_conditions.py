@@ -217,3 +217,15 @@ def test_a_slash_in_a_text_a_name_or_a_comment_stays(tmp_path: Path, where: str)
         table = session.create_table("t", sl.Schema({"k": "int"}, {}, {"city": "string"}))
         table.ingest([{"k": 1, "city": "a/b"}])
         assert table.scan(where=where).to_arrow().num_rows == 1
+
+
+@pytest.mark.parametrize("where", ["starts_with(city)", "starts_with(city, 'a', 'b')", "starts_with(DISTINCT city, 'a')",
+                                   "(k, n) = (1, 2, 3)", "row(k) = row(1, 2)"])  # fmt: skip
+def test_a_call_that_duckdb_refuses_is_an_error_before_any_row_is_read(tmp_path: Path, where: str):
+    with sl.connect(tmp_path) as session:
+        table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"city": "string", "n": "long"}))
+        with pytest.raises(sl.InvalidInput, match="cannot read the condition"):
+            table.scan(where=where)
+        table.ingest([{"k": 1, "city": "a", "n": 2}])
+        with pytest.raises(sl.InvalidInput):
+            session.sql(f"SELECT k FROM t WHERE {where}", engine="duckdb").to_arrow()
