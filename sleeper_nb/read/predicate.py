@@ -159,15 +159,18 @@ def prune_regions(regions: Sequence[Region] | None, predicate: Predicate, schema
     Regions that do not overlap give regions that do not overlap.
     """
     met = inclusive_projection(predicate, schema)
-    if met is not None and len(met) > 1 and _has_alternatives(predicate):
-        met = (hull_of(met),)
+    if met is not None and len(met) > 1:  # those of alternatives may overlap
+        met = _both(inclusive_projection(_without_alternatives(predicate), schema), (hull_of(met),))
     if regions is None or met is None:
         return met if regions is None else regions
     return [part for region in regions for each in met if (part := region.intersect(each)) is not None]
 
 
-def _has_alternatives(predicate: Predicate) -> bool:
-    return isinstance(predicate, Or) or (isinstance(predicate, And) and any(map(_has_alternatives, predicate.parts)))
+def _without_alternatives(predicate: Predicate) -> Predicate:
+    """Return what every row meets that meets a predicate; a plan has an `Or` of one part for a table read once."""
+    if isinstance(predicate, Or):
+        return _without_alternatives(predicate.parts[0]) if len(predicate.parts) == 1 else ALWAYS_TRUE
+    return And(tuple(map(_without_alternatives, predicate.parts))) if isinstance(predicate, And) else predicate
 
 
 def comparisons_in(predicate: Predicate) -> Iterator[Comparison | IsIn]:

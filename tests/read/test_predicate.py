@@ -21,6 +21,7 @@ from sleeper_nb.read.predicate import (
     Or,
     Predicate,
     inclusive_projection,
+    prune_regions,
     starts_with,
 )
 
@@ -124,3 +125,24 @@ def test_a_product_of_too_many_regions_keeps_the_fewer_ones():
 
 
 small = st.integers(-128, 127)
+
+
+@given(predicates, st.sampled_from([None, 0, 2]))
+def test_pruned_regions_have_each_row_that_meets_a_predicate_once(predicate: Predicate, value: int | None):
+    regions = prune_regions(None, predicate, SCHEMA)
+    for k, s in KEYS:
+        if regions is not None:
+            found = sum((k, s) in region for region in regions)
+            assert found == 1 if meets(predicate, {"k": k, "s": s, "v": value}) else found <= 1
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        Or((Comparison("v", "=", 1), Comparison("v", "=", 2))),
+        Or((And((IsIn("k", (1, 900)), Comparison("v", ">", 1))),)),  # as of a plan, in which a table is read once
+    ],
+)
+def test_what_follows_listed_keys_leaves_their_regions_apart(more: Predicate):
+    listed = IsIn("k", (1, 900))
+    assert prune_regions(None, And((listed, more)), SCHEMA) == inclusive_projection(listed, SCHEMA)
