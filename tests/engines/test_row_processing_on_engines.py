@@ -313,3 +313,14 @@ def test_a_table_shows_what_it_does_with_rows(tmp_path: Path, clock: ManualClock
         assert table.to_dict()["processing"] == {**FILTER, **ITERATE}
         assert "ageOff(at,3600000)" in repr(table.scan().plan())
         assert table.at().processing.filters[0].max_age_ms == 3_600_000
+
+
+def test_a_relation_of_combined_rows_has_the_columns_that_are_asked_for(tmp_path: Path):
+    schema, one = sl.Schema({"k": "long"}, {}, {"u": "uuid", "v": "long"}), "00000000-0000-0000-0000-000000000001"
+    with sl.connect(tmp_path) as session:
+        table = session.create_table("t", schema, properties={"sleeper.table.aggregations": "max(u),sum(v)"})
+        for _ in range(2):
+            table.ingest([{"k": 1, "u": one, "v": 2}])
+        assert table.scan(["v", "v"]).to_duckdb().fetchall() == [(4, 4)]
+        assert table.scan([]).to_duckdb().fetchall() == table.scan().to_duckdb().fetchall()
+        assert table.scan(["u"]).to_duckdb().types == ["UUID"]

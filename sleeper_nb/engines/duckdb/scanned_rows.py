@@ -24,7 +24,7 @@ def relation(connection: duckdb.DuckDBPyConnection, scan: ScanRows) -> duckdb.Du
     with scan.guard.explained():
         names = scan.plan.schema.names
         is_whole = not scan.where and scan.limit is None and 2 * len(scan.columns or names) >= len(names)
-        read = None if scan.where else scan.columns
+        read = tuple(dict.fromkeys(scan.columns)) if scan.columns and not scan.where else None
         rows = relations.relation(connection, scan.plan, scan.storage, columns=read, is_whole=is_whole)
     rows = relations.filtered(rows, scan.where) if scan.where else rows
     rows = rows.select(*map(relations.column, scan.columns)) if scan.columns else rows
