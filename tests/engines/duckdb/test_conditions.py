@@ -219,8 +219,11 @@ def test_a_slash_in_a_text_a_name_or_a_comment_stays(tmp_path: Path, where: str)
         assert table.scan(where=where).to_arrow().num_rows == 1
 
 
-@pytest.mark.parametrize("where", ["starts_with(city)", "starts_with(city, 'a', 'b')", "starts_with(DISTINCT city, 'a')",
-                                   "(k, n) = (1, 2, 3)", "row(k) = row(1, 2)"])  # fmt: skip
+@pytest.mark.parametrize(
+    "where",
+    ["starts_with(city)", "starts_with(city, 'a', 'b')", "starts_with(DISTINCT city, 'a')", "(k, n) = (1, 2, 3)",
+     "row(k) = row(1, 2)"],
+)  # fmt: skip
 def test_a_call_that_duckdb_refuses_is_an_error_before_any_row_is_read(tmp_path: Path, where: str):
     with sl.connect(tmp_path) as session:
         table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"city": "string", "n": "long"}))
