@@ -159,7 +159,8 @@ def _contradiction(
     column: pa.ChunkedArray, expected: pa.ChunkedArray, field: Field, value: FolderValue
 ) -> Difference | None:
     """Return the difference of a column that is in the file and in a folder's name, with different values."""
-    found = column_of_parts([RawColumns((), {field.name: column}, len(column))], field, EXACT, is_row_key=False)
+    raw, of_any = RawColumns((), {field.name: column}, len(column)), replace(field, nullable=True)
+    found = column_of_parts([raw], of_any, EXACT, is_row_key=False)
     if isinstance(found, Difference) or found[0].equals(expected):
         return None
     folder = f"{value.name}={value.text}"
@@ -461,7 +462,7 @@ def _batches_with(file: StoredSource, columns: Sequence[str]) -> Generator[pa.Re
     if isinstance(file, LakeTable):
         yield from file.all_batches(columns)
         return
-    with open_parquet(file) as opened:
+    with open_parquet(file) as opened, read_errors(file):
         yield from opened.iter_batches(BATCH_ROWS, columns=columns)
 
 

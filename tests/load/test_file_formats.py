@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sleeper_nb as sl
@@ -493,3 +494,24 @@ def test_keys_of_json_that_are_written_with_escapes_reach_their_columns(tmp_path
             session.table("t6").ingest(path)
         session.table("t7").ingest(path)
         assert session.table("t7").scan(keys=4).to_arrow().to_pylist() == [{"k": 4, "name": None}]
+
+
+def test_damaged_row_keys_of_a_parquet_file_are_an_error_that_names_it_where_they_are_sampled(tmp_path: Path):
+    path, rows = tmp_path / "in.parquet", 150_000  # more than those that are looked at for the types
+    pq.write_table(pa.table({"k": range(rows)}), path, use_dictionary=False, row_group_size=rows // 2)
+    whole = bytearray(path.read_bytes())
+    begin = pq.read_metadata(path).row_group(1).column(0).data_page_offset
+    whole[begin : begin + 2_000] = b"\xff" * 2_000
+    path.write_bytes(whole)
+    with sl.connect(tmp_path / "w") as session, pytest.raises(sl.StorageError, match=r"cannot read .*in\.parquet"):
+        session.admin.plan_table("t", path, row_keys=["k"], leaves=2)
+
+
+def test_a_null_beside_another_value_than_the_folder_s_is_refused(tmp_path: Path):
+    (tmp_path / "in/k=1").mkdir(parents=True)
+    pq.write_table(pa.table({"k": [None, 2], "v": [1, 2]}), tmp_path / "in/k=1/a.parquet")
+    with sl.connect(tmp_path / "w") as session:
+        table = session.create_table("t", sl.Schema({"k": "int"}, {}, {"v": "int"}))
+        with pytest.raises(sl.InvalidInput, match="with other values than its folder k=1"):
+            table.ingest(tmp_path / "in", quarantine=tmp_path / "bad.parquet")
+        assert table.scan().count() == 0
