@@ -23,6 +23,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from json import JSONDecodeError
+from threading import Lock
 from typing import Any, Final, Literal, Self
 
 import pyarrow as pa
@@ -440,6 +441,28 @@ def _check_delimiter(
             raise InvalidInput(f"the first line of {file.label} is one value, {first[0]!r}", hint=hint)
 
 
+class _LongValues:
+    """Lets Python's parser, whose limit all threads share, read as long values as Arrow while any of them needs it."""
+
+    def __init__(self) -> None:
+        self._lock, self._users, self._usual = Lock(), 0, 0
+
+    def begin(self) -> None:
+        with self._lock:
+            if not self._users:
+                self._usual = python_csv.field_size_limit(2 * BLOCK_BYTES)  # Arrow reads no longer value
+            self._users += 1
+
+    def end(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                python_csv.field_size_limit(self._usual)
+
+
+_LONG_VALUES: Final = _LongValues()
+
+
 class _Records:
     """The records of a file, read by Python's own parser, which counts lines."""
 
@@ -467,11 +490,11 @@ class _Records:
         return self._kept.original(line) if self._kept else line
 
     def __enter__(self) -> Self:
-        self._limit = python_csv.field_size_limit(2 * BLOCK_BYTES)  # Arrow reads no longer value
+        _LONG_VALUES.begin()
         return self
 
     def __exit__(self, *_: object) -> None:
-        python_csv.field_size_limit(self._limit)
+        _LONG_VALUES.end()
         self.text.close()
 
 

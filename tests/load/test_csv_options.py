@@ -20,6 +20,10 @@ import pytest
 from pyarrow import csv
 
 import sleeper_nb as sl
+from sleeper_nb.load.csv_files import _Records
+from sleeper_nb.load.source_files import SourceFile
+from sleeper_nb.model.csv_format import CsvFormat
+from sleeper_nb.storage.filesystem import Storage
 
 SCHEMA = sl.Schema(
     {"k": "int"}, {}, {"name": "string?", "x": "double?", "d": "date?", "at": "timestamp?", "n": "decimal(9,2)?"}
@@ -421,4 +425,15 @@ def test_the_limit_of_python_s_csv_module_is_given_back(tmp_path: Path):
         table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"x": "string"}))
         with pytest.raises(sl.InvalidInput, match="line 4 has 3 values"):
             table.ingest(tmp_path / "x.csv")
+    assert python_csv.field_size_limit() == limit
+
+
+def test_one_of_two_threads_that_has_read_its_file_leaves_the_other_the_larger_limit(tmp_path: Path):
+    path, limit = written(tmp_path, "k,name\n1,a\n"), python_csv.field_size_limit()
+    first, second = (_Records(SourceFile(Storage(tmp_path), path.name, 11), CsvFormat()) for _ in range(2))
+    first.__enter__()
+    second.__enter__()
+    first.__exit__()
+    assert python_csv.field_size_limit() > limit
+    second.__exit__()
     assert python_csv.field_size_limit() == limit
