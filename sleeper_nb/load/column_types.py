@@ -198,14 +198,18 @@ class WithoutType:
 
 
 def objects_of_many_names(name: str, values: Sequence[Any]) -> WithoutType | None:
-    """Describe a column of JSON whose objects have thousands of names; or None.
+    """Describe a column of JSON whose objects have thousands of names, most of which each object lacks; or None.
 
-    Arrow would make a struct with a field for each name, and take the time of all rows for each of them.
+    Arrow would make a struct with a field for each name, and take the time and memory of all rows for each of them. So
+    it gets a few objects first.
     """
-    try:
-        names = _widest(pa.array(values[:_FIRST_OBJECTS]).type)
-    except BAD_VALUE:
-        return None
+    names, rows = 0, 1
+    while names <= _MOST_NAMES and rows < 2 * min(len(values), _FIRST_OBJECTS):
+        try:
+            names = _often_lacked(pa.array(values[:rows]))
+        except BAD_VALUE:
+            return None
+        rows *= 2
     if names <= _MOST_NAMES:
         return None
     problem = f"column {name!r} has objects with {names:,} different names"
@@ -213,10 +217,15 @@ def objects_of_many_names(name: str, values: Sequence[Any]) -> WithoutType | Non
     return WithoutType(problem, ("make it a map, such as ", as_map, "; or keep its JSON as text: ", as_text))
 
 
-def _widest(kind: pa.DataType) -> int:
-    """Return the number of fields of the struct with the most fields in a type."""
-    below = (_widest(kind.field(i).type) for i in range(kind.num_fields)) if pa.types.is_nested(kind) else ()
-    return max(kind.num_fields if pa.types.is_struct(kind) else 0, *below, 0)
+def _often_lacked(values: pa.Array) -> int:
+    """Return the number of fields of the struct with the most fields of which most values lack most."""
+    if is_list_type(values.type):
+        return _often_lacked(values.flatten())
+    if not pa.types.is_struct(values.type):
+        return 0
+    fields, objects = values.flatten(), len(values) - values.null_count
+    given = sum(len(each) - each.null_count for each in fields)
+    return max(len(fields) if 2 * given < len(fields) * objects else 0, *map(_often_lacked, fields), 0)
 
 
 AS_NULL: Final = "to load text as NULL: "

@@ -23,6 +23,7 @@ import sleeper_nb as sl
 from sleeper_nb.admin.create_plan import CreatePlan
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.demo import flights
+from sleeper_nb.load.column_types import objects_of_many_names
 from sleeper_nb.load.ingest import rows_by_leaf
 from sleeper_nb.load.source_files import BLOCK_BYTES
 from sleeper_nb.model.partitions import even_tree
@@ -1088,6 +1089,21 @@ def test_objects_of_thousands_of_names_are_proposed_as_a_map(session, tmp_path):
     nested = lines_of(tmp_path / "b.json", *(f'{{"in": [{each}]}}' for each in objects))
     with pytest.raises(sl.InvalidInput, match="column 'p' has objects with 1,500 different names"):
         session.create_table("n", nested, row_keys=["k"])
+
+
+def test_objects_that_all_have_the_same_thousands_of_names_are_structs(session, tmp_path):
+    members = ", ".join(f'"u{n}": {n}' for n in range(1_500))
+    data = lines_of(tmp_path / "a.json", *(f"{{{members}}}" for _ in range(3)))
+    made = session.create_table("t", data, row_keys=["k"])
+    assert made.scan(keys=1).to_arrow()["p"][0].as_py() == {f"u{n}": n for n in range(1_500)}
+
+
+def test_names_are_counted_without_a_struct_of_all_names():
+    objects = [{f"u{k}_{n}": 1 for n in range(100)} for k in range(1_000)]
+    before = pa.default_memory_pool().max_memory()
+    found = objects_of_many_names("p", objects)
+    assert found is not None
+    assert pa.default_memory_pool().max_memory() < before + (100 << 20)
 
 
 @pytest.mark.parametrize(
