@@ -461,23 +461,21 @@ class _Load:
     def _planned(self, schema: Schema, settings: TableProperties) -> IngestPlan:
         """Return the plan of the load, with every difference of every source."""
         if not self._work.in_bulk:
-            return self._planned_with(self._sample(schema), schema, settings, on_spark=False)
+            return self._planned_with(self._sample(schema), schema, settings)
         try:
-            return self._planned_with(self._sample(schema), schema, settings, on_spark=self._work.by_spark)
+            return self._planned_with(self._sample(schema), schema, settings)
         except InvalidInput:  # what reads in bulk ends at the first row that does not fit
-            no_keys, on_spark = sample_of(schema.arrow.empty_table(), schema, 0), self._work.of_frame
-            found = self._planned_with(no_keys, schema, settings, on_spark=on_spark)
+            no_keys = sample_of(schema.arrow.empty_table(), schema, 0)
+            found = self._planned_with(no_keys, schema, settings)
             if not found.differences:
                 raise
             return found
 
-    def _planned_with(
-        self, sample: KeySample, schema: Schema, settings: TableProperties, *, on_spark: bool
-    ) -> IngestPlan:
+    def _planned_with(self, sample: KeySample, schema: Schema, settings: TableProperties) -> IngestPlan:
         tree = self._tree(schema, settings, sample)
         state = initial_state(schema, tree, CommitPoint(0, self._tables.components.clock.now()))
         strategy, checks = IngestSettings.of(settings).strategy, self._checks_of(settings)(schema)
-        return self._work.plan(state, self._tables.storage, strategy, checks, on_spark=on_spark)
+        return self._work.plan(state, self._tables.storage, strategy, checks)
 
     def split_points(self) -> SplitPointsEstimate:
         """Return the split points of the first row key; raise when a value of a row key does not fit."""

@@ -159,8 +159,26 @@ def _arrow(name: str, data: Any) -> pa.Table:
     except SleeperError as error:
         raise InvalidInput(f"variable {name!r}: {error.message}", hint=error.hint_parts) from error
     except Exception as error:  # each library has its own errors
+        if why := _why_not(data):
+            raise InvalidInput(f"variable {name!r}: {why}", hint=_CONVERT) from error
         why = "; ".join(map(str, error.args)) if isinstance(error, pa.ArrowException) else first_line(error)
         raise InvalidInput(f"variable {name!r} cannot be converted to Arrow: {why}", hint=_CONVERT) from error
+
+
+def _why_not(data: Any) -> str:
+    """Return which value of a pandas table has no type of Arrow, with its row; "" where each column has one."""
+    from sleeper_nb.load.casts import BAD_VALUE
+    from sleeper_nb.load.column_types import without_type
+    from sleeper_nb.load.sources import is_pandas
+
+    for at, name in enumerate(map(str, data.columns) if is_pandas(data) else ()):
+        try:
+            pa.array(data.iloc[:, at], from_pandas=True)
+        except BAD_VALUE:
+            found = without_type(name, data.iloc[:, at])
+            if found is not None:
+                return found.problem
+    return ""
 
 
 def _plain_rows(name: str, rows: pa.Table) -> pa.Table:

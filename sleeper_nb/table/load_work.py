@@ -88,10 +88,8 @@ class LoadWork:
         """Whether the data is a DataFrame of Spark."""
         return sources.is_spark(self.rows)
 
-    def plan(
-        self, state: TableState, storage: Storage, strategy: str, checks: Sequence[RowCheck], *, on_spark: bool
-    ) -> IngestPlan:
-        """Return the plan of the load; with `on_spark`, Spark looks at the rows, but does not compare their row keys.
+    def plan(self, state: TableState, storage: Storage, strategy: str, checks: Sequence[RowCheck]) -> IngestPlan:
+        """Return the plan of the load; of a DataFrame of Spark, its row keys are not compared.
 
         Parameters
         ----------
@@ -100,7 +98,7 @@ class LoadWork:
         strategy
             Of the table's properties: how rows are cut into files.
         """
-        if on_spark:
+        if self.of_frame:
             tasks = self.components.engines.with_tasks
             return tasks.plan_load(state, self.rows, self.matching, strategy=strategy, checks=checks)
         return plan_ingest(

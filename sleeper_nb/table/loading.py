@@ -285,7 +285,7 @@ def _stores_of_all(table: OpenTable) -> dict[str, StateStore]:
 
 def _plan(table: OpenTable, state: TableState, work: LoadWork, settings: IngestSettings) -> IngestPlan:
     storage, checks = table.store.storage, table.load_checks(state.schema)
-    plan = work.plan(state, storage, settings.strategy, checks, on_spark=work.of_frame)
+    plan = work.plan(state, storage, settings.strategy, checks)
     plan = replace(plan, through_spark=work.by_spark)
     if work.in_bulk and plan.files:
         writer = work.writer(storage, settings, table.load_checks)

@@ -463,7 +463,7 @@ def test_the_command_does_what_python_does(tmp_path: Path):
             ("alter trips --add-column ''", "has no type"),
             ("alter trips --add-column 'x int'", 'must be nullable.*\nhint: write "x int\\?"'),
             ("alter trips --rename-column n", "cannot read 'n'\nhint: write --rename-column old=new"),
-            ("alter trips --rename-column n=a --rename-column n=b", "renamed twice"),
+            ("alter trips --rename-column n=a --rename-column n=b", "'n' is given twice"),
             ("alter trips --drop-column k", "row key 'k' cannot be dropped"),
             ("alter trips --drop-column nn", "no column 'nn'\nhint: "),
         ):

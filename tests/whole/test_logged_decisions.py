@@ -35,7 +35,9 @@ def test_administration_is_logged_with_its_table(session: sl.Session, caplog: py
     name = table.entry.id
     assert logged(caplog, logging.INFO, "session.creating") == [f"created table trips ({name}) in S3StateStore"]
     assert logged(caplog, logging.INFO, "session.administration") == [
-        "table trips: moved to TransactionLogStateStore in snapshot 2",
+        "table trips: moved to TransactionLogStateStore in snapshot 2"
+    ]
+    assert logged(caplog, logging.INFO, "session.session") == [
         f"renamed table trips ({name}) to journeys",
         f"deleted table journeys ({name})",
     ]

@@ -26,7 +26,7 @@ from sleeper_nb.engines.duckdb.relations import columns_of
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.engines.undisturbed import undisturbed
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
-from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.read.predicate import ALWAYS_TRUE, And, Predicate
 from sleeper_nb.read.read_rows import coalesced
 from sleeper_nb.sql.tokens import DEEPEST, DUCKDB_RESERVED, depth_of, tokenize
@@ -107,9 +107,10 @@ class DuckDBCondition:
             plain = [plain_predicate(part, schema, {}) for part in parts]
             predicate = And(tuple(part for part in plain if part is not None))
             if None in plain:
-                table = EmptyTable.of_condition(text, schema)
+                fields = _as_read(schema)
+                table = EmptyTable.of_condition(text, fields)
                 table.create(connection, ROWS_OF_SCAN)
-                _bind(connection, text, schema, nodes)
+                _bind(connection, text, fields, nodes)
                 if planned:
                     predicate = And((predicate, predicate_of(connection, text, table, nodes)))
         return cls(text, frozenset(named.names), named, schema.names, database.connect_confined, predicate)
@@ -257,17 +258,24 @@ _OF_NOW: Final = frozenset({
 """Functions of the moment or the session that DuckDB does not list as such; most are written without brackets."""
 
 
+def _as_read(schema: Schema) -> tuple[Field, ...]:
+    """Return the fields with the types of the Arrow rows that are judged, in which a UUID is a text."""
+    return tuple(replace(each, type=FieldType.from_arrow(each.type.arrow)) for each in schema.fields)
+
+
 @undisturbed()
-def _bind(connection: duckdb.DuckDBPyConnection, text: str, schema: Schema, nodes: Iterable[Mapping[str, Any]]) -> None:
+def _bind(
+    connection: duckdb.DuckDBPyConnection, text: str, fields: Sequence[Field], nodes: Iterable[Mapping[str, Any]]
+) -> None:
     try:
         connection.sql(f'SELECT 1 FROM "{ROWS_OF_SCAN}" WHERE (\n{text}\n)')  # noqa: S608 - judged before
         kind = str(connection.sql(f'SELECT (\n{text}\n) FROM "{ROWS_OF_SCAN}"').types[0])  # noqa: S608
     except duckdb.Error as error:
-        raise _translated("read", text, error, schema.names) from error
+        raise _translated("read", text, error, tuple(field.name for field in fields)) from error
     if kind not in {"BOOLEAN", '"NULL"'}:
         message = f"it is a value of type {type_name(kind)}, not true or false"
         raise _condition_error(text, message, _COMPARE)
-    types = {name.casefold(): of for name, of in columns_of(schema.fields)}
+    types = {name.casefold(): of for name, of in columns_of(fields)}
     for value, of in _literals(nodes, types):
         try:
             connection.sql(f"SELECT CAST($value AS {of})", params={"value": value}).fetchall()

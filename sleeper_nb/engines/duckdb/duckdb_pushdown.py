@@ -78,10 +78,10 @@ class EmptyTable:
         return cls(f"{mark}{number}", tuple(f"{mark}{number}_{i}" for i in range(width)), tuple(fields))
 
     @classmethod
-    def of_condition(cls, condition: str, schema: Schema) -> EmptyTable:
+    def of_condition(cls, condition: str, fields: Sequence[Field]) -> EmptyTable:
         """Return the names of the stand-in for `ROWS_OF_SCAN`, whose rows are to meet a condition."""
         statement = Statement.of(_selection(condition), dialect="duckdb")
-        return cls.of(0, schema.fields, Bound(statement, {}, ()).unused_mark)
+        return cls.of(0, fields, Bound(statement, {}, ()).unused_mark)
 
     @property
     def real_names(self) -> dict[str, str]:

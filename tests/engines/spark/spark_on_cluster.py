@@ -69,7 +69,7 @@ def workers_are_apart(session: sl.Session, folder: Path) -> None:
     """Hold that tasks share no folder, home and process with this one, and got the code from it."""
     context = session.spark_session.sparkContext
     for code, working, home, process in context.parallelize(range(2), 2).map(where_code_is).collect():
-        assert code.endswith(".zip/sleeper_nb/__init__.pyc"), code
+        assert code.endswith(".zip/sleeper_nb/__init__.py"), code
         assert working.startswith(f"{folder}/worker/work/")
         assert home == f"{folder}/worker/home"
         assert process != os.getpid()
