@@ -185,10 +185,11 @@ def split_names(columns: str | None) -> list[str] | None:
     return None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
 
 
-def pairs(texts: Iterable[str], example: str) -> dict[str, str]:
+def pairs(texts: Iterable[str], example: str, *, as_typed: bool = False) -> dict[str, str]:
     """Return the values of texts such as ``NAME=VALUE`` by name; a name may be in quotes.
 
-    `InvalidInput` for one without a value, with how to write it, and for a name that is given twice.
+    Spaces around a value are removed, unless it is the text of a column, `as_typed`. `InvalidInput` for one without a
+    value, with how to write it, and for a name that is given twice.
     """
     found: dict[str, str] = {}
     for text in texts:
@@ -198,7 +199,7 @@ def pairs(texts: Iterable[str], example: str) -> dict[str, str]:
             raise InvalidInput(f"cannot read {text!r}", hint=f"write {example}")
         if name in found:
             raise InvalidInput(f"{name!r} is given twice", hint="give it once")
-        found[name] = value.strip()
+        found[name] = value if as_typed else value.strip()
     return found
 
 

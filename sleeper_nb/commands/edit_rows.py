@@ -141,7 +141,7 @@ def update(context: Context, arguments: Namespace) -> ChangeReport | Answer:
         table.update,
         pairs(arguments.set, '--set "fare = fare * 1.1"'),
         arguments.where,
-        new_values=pairs(arguments.value, "--value city=London"),
+        new_values=pairs(arguments.value, "--value city=London", as_typed=True),
         **_names(context),
         **_options(context, arguments),
     )

@@ -148,6 +148,8 @@ def test_values_and_texts_arrive_as_they_were_typed(typed, rows):
     assert fares(rows()) == {"London": 4.0, "athens": -2.0, 'O\'Hara "x"': None}
     typed("update trips --value city= --where \"city LIKE 'O%'\"")
     assert "" in fares(rows())
+    typed("update trips --value 'city=  New  York ' --where \"city = ''\"")
+    assert "  New  York " in fares(rows())
 
 
 def test_a_change_of_all_rows_is_shown_until_force(typed, rows):
