@@ -22,6 +22,12 @@ STARTUP_FILE = "50-sleeper-autoload.py"
 STARTUP_LINES = """\
 # %sleeper without %load_ext: "sleeper autoload on" wrote this file, and "sleeper autoload off" deletes it.
 get_ipython().magics_manager.register_lazy("sleeper", "sleeper_nb")
+# The first Tab after it loads the extension too, and the next one completes.
+get_ipython().set_hook(
+    "complete_command",
+    lambda shell, _: shell.extension_manager.load_extension("sleeper_nb") and [],
+    re_key="%%?sleeper",
+)
 """
 
 

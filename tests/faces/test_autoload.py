@@ -106,6 +106,16 @@ def test_the_first_use_loads_the_extension(started, source):
     assert len(started.Completer.custom_matchers) == 1
 
 
+def test_the_first_tab_after_it_loads_the_extension_and_the_next_one_completes(started):
+    assert "print" in completed(started, "prin")
+    assert "sleeper_nb" not in started.extension_manager.loaded
+    completed(started, "%sleeper ta")
+    assert "sleeper_nb" in started.extension_manager.loaded
+    for typed in ("%sleeper ta", "%%sleeper ta", "x = %sleeper ta"):
+        assert completed(started, typed) == [f"{typed}bles"]
+    assert len(started.Completer.custom_matchers) == 1
+
+
 def test_a_notebook_that_loads_it_anyway_is_not_disturbed(started):
     started.run_line_magic("load_ext", "sleeper_nb")
     started.run_cell("x = %sleeper help").raise_error()
