@@ -101,7 +101,10 @@ LEAVES = option("--leaves", text="how many leaf partitions, with about equal sha
     body=True,
     warehouse="new",
     free="form",
-    instead={"": "column definitions go into a cell, below its line %%sleeper create T; or a file: --schema FILE"},
+    instead={
+        "": "column definitions go into a cell, below its first line; or into a file: --schema FILE",
+        "--state-store": "write --set sleeper.table.statestore.classname=NAME",
+    },
 )  # fmt: skip
 def create(context: Context, arguments: Namespace) -> Table | CreatePlan | CreateForm | Answer:
     if arguments.form:
@@ -364,7 +367,7 @@ def rename(context: Context, arguments: Namespace) -> Table:
     DRY_RUN,
     CONFIRMED,
     examples=("drop trips", "drop trips --force"),
-    words=("rm", "remove", "destroy"),
+    words=("rm", "remove", "destroy", "drop-table"),
     instead={"": TO_DELETE_ROWS},
 )
 def drop(context: Context, arguments: Namespace) -> DeletionReport:

@@ -126,6 +126,7 @@ def test_names_of_the_issue_are_all_there():
         ("select * from x", "did you mean 'sql'?"),
         ("merge t", "did you mean 'upsert' or 'compact'?"),
         ("remove t", "did you mean 'drop'?"),
+        ("drop-table default t", "did you mean 'drop'?"),
         ("insert-overwrite t", "did you mean 'overwrite'?"),
         ("qqqq", "help lists the commands"),
         ("flights history", "the command comes first: history flights"),
@@ -153,6 +154,8 @@ def test_an_unknown_command_names_the_nearest(typed, hint):
             'close it; a quote inside a text goes into the other kind: "it\'s in"',
         ),
         ("history", "history needs a table", "usage: history T"),
+        ("create t --state-store S3StateStore", "create has no option '--state-store'",
+         "write --set sleeper.table.statestore.classname=NAME"),
         ("export t", "export needs a file or folder to write", "usage: export T[@REF] TO"),
         ("rollback t to 3", "rollback cannot use '3'", "usage: rollback T[@REF] [REF]"),
         ("sql --engine duckdb", "sql needs a query", "usage: sql [options] "),
@@ -162,7 +165,7 @@ def test_an_unknown_command_names_the_nearest(typed, hint):
         ("sql --engine duckdb --engine spark select 1", "sql has --engine twice", "give --engine once"),
         ("ingest t a -m x -m y", "ingest has -m twice", "give -m once"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_argument_says_what_is_right(typed, message, hint):
     error = refused(typed)
     assert isinstance(error, InvalidInput)

@@ -97,7 +97,7 @@ def test_a_value_without_quotes_is_repeated_with_them(typed, refused, line, inst
 def test_columns_after_create_belong_into_a_cell(refused, cell):
     message, hint = refused("create t3 city STRING KEY, fare DOUBLE")
     assert message == "create cannot use 'city'"
-    assert hint == "column definitions go into a cell, below its line %%sleeper create T; or a file: --schema FILE"
+    assert hint == "column definitions go into a cell, below its first line; or into a file: --schema FILE"
     assert cell("%%sleeper create t3\ncity STRING KEY, fare DOUBLE").schema.names == ("city", "fare")
 
 
