@@ -132,6 +132,8 @@ def inspect(context: Context, arguments: Namespace) -> Answer:
 def jobs(context: Context, arguments: Namespace) -> Any:
     which: Which = "running" if arguments.running else "failed" if arguments.failed else "all"
     source = context.opened().inspect if arguments.table is None else context.table(arguments.table).inspect
+    if arguments.watch and arguments.limit is not None:
+        raise InvalidInput("--watch follows all that runs", hint="leave out --limit")
     if arguments.watch:
         return _watch_jobs(context, None if arguments.table is None else context.table(arguments.table).name)
     if arguments.limit is not None and arguments.limit < 1:

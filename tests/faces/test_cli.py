@@ -53,6 +53,7 @@ def test_jobs_are_listed_of_one_table_and_of_all(trips):
     assert "trips" in trips("jobs", "--limit", "1")[1]
     assert "no job" in trips("jobs", "--failed")[1]
     assert trips("jobs", "--failed", "--running")[0] == 2
+    assert trips("jobs", "--watch", "--limit", "1")[0] == 1
     assert trips("compact", "trips", "--background")[0] == 1
 
 
