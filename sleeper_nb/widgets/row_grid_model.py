@@ -250,11 +250,7 @@ class RowGridModel:
     def _placed_page(self, query: GridQuery, watch: Watch) -> QueryResult:
         asked = VersionStatement(self._at, watch, row_places=True)
         conditions, first = self._conditions(query, asked)
-        order, of_places, what = (
-            self._in_order(query),
-            ", ".join(_PLACES),
-            ", ".join(map(quoted_name, query.columns or ())),
-        )
+        order, of_places = self._in_order(query), ", ".join(_PLACES)
         places = select(asked.table, of_places, conditions, order, (query.rows, first))
         what = ", ".join(map(quoted_name, query.columns or ()))
         rows = select(f"{asked.table} SEMI JOIN page USING ({of_places})", what, conditions, order)
