@@ -104,7 +104,7 @@ class DuckDBCondition:
             words = {word.casefold() for node in nodes for word in node.get("column_names", ())}
             named = pa.schema([field for field in schema.arrow if field.name.casefold() in words])
             parts = tree["children"] if tree["type"] == "CONJUNCTION_AND" else [tree]
-            plain = [plain_predicate(part, schema, {}) for part in parts]
+            plain = dict.fromkeys(plain_predicate(part, schema, {}) for part in parts)
             predicate = And(tuple(part for part in plain if part is not None))
             if None in plain:
                 fields = _as_read(schema)

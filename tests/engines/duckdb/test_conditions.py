@@ -232,3 +232,7 @@ def test_a_call_that_duckdb_refuses_is_an_error_before_any_row_is_read(tmp_path:
         table.ingest([{"k": 1, "city": "a", "n": 2}])
         with pytest.raises(sl.InvalidInput):
             session.sql(f"SELECT k FROM t WHERE {where}", engine="duckdb").to_arrow()
+
+
+def test_a_part_that_is_repeated_prunes_once():
+    assert len(condition(" AND ".join(["city = 'rome'"] * 2000), SCHEMA).predicate.parts) == 1
