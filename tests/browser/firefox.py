@@ -11,7 +11,7 @@ import subprocess
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -108,6 +108,11 @@ class Firefox:
                 return message["result"]
 
 
+def _read_to_the_end(lines: Iterator[str]) -> None:
+    with suppress(ValueError):  # the pipe is closed when Firefox is
+        deque(lines, maxlen=0)
+
+
 @contextmanager
 def started(profile: Path) -> Iterator[Firefox]:
     """Start Firefox with a new profile; the test is skipped where there is none."""
@@ -120,7 +125,7 @@ def started(profile: Path) -> Iterator[Firefox]:
         try:
             lines = iter(process.stderr or ())
             address = next(found[1] for line in lines if (found := re.search(r"BiDi listening on (ws://\S+)", line)))
-            threading.Thread(target=lambda: deque(lines, maxlen=0), daemon=True).start()  # else a full pipe stops it
+            threading.Thread(target=_read_to_the_end, args=[lines], daemon=True).start()  # else a full pipe stops it
             firefox = Firefox(address)
             yield firefox
             firefox.close()

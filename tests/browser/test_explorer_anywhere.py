@@ -38,10 +38,10 @@ def shown(session, chromium):
         errors = []
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
+        opened.append((host, page, errors))  # first: what it logs says why it was not drawn
         page.goto(host.url)
         explorer = ExplorerPage.of(page)
         expect(explorer.shown).to_contain_text("of 12,000")
-        opened.append((host, page, errors))
         return explorer
 
     yield show
