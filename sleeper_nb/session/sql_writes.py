@@ -472,7 +472,10 @@ def _new_table_names(create: CreateTable, given: Sequence[str], statement: State
         problem = f"the statement names {counted(len(create.columns), 'column')}, but the query has {len(given)}"
         hint = f"name all of them, or none: {', '.join(given)}"
         raise placed(InvalidInput(problem, hint=hint), statement, create.columns[0].name.at)
-    return tuple(column.name.text for column in create.columns)
+    names = tuple(column.name.text for column in create.columns)
+    places = {column.name.text.casefold(): column.name.at for column in create.columns}
+    check_twice([name.casefold() for name in names], places.__getitem__, statement)
+    return names
 
 
 def _check_named(create: CreateTable, given: Sequence[str], statement: Statement) -> None:

@@ -512,6 +512,7 @@ def test_create_table_as_takes_names_and_types_of_columns(session, engine):
         ("CREATE TABLE v ROW KEYS (city) AS SELECT city, count(*) FROM trips GROUP BY city", "cannot be one of a table",
          "count(*) AS n"),
         ("CREATE TABLE v ROW KEYS (city) AS SELECT city, city FROM trips", "'city' occurs twice", ""),
+        ("CREATE TABLE v (k INT, K INT) ROW KEYS (k) AS SELECT 1, 2", "'k' occurs twice", "name it once"),
         ("CREATE TABLE v ROW KEYS (town) AS SELECT city FROM trips", "no column 'town' of the query", "city"),
         ("CREATE TABLE v ROW KEYS (note) AS SELECT note FROM trips", "column 'note' has", "drop those rows"),
         ("CREATE TABLE v (a) ROW KEYS (a) AS SELECT city, fare FROM trips", "names 1 column, but the query has 2",
