@@ -110,6 +110,8 @@ def _hint_of_syntax(statement: Statement, near: str) -> Hint:
     clause = near.upper()
     if clause in {"VERSION", "TIMESTAMP"} and any(spells(tokens, at, clause, "AS", "OF") for at in range(len(tokens))):
         return f"put {clause} AS OF after the name of the table: FROM t {clause} AS OF …"
+    if clause == "TIME" and any(spells(tokens, at, "TIMESTAMP", "AS", "OF") for at in range(len(tokens))):
+        return "an expression with other words goes in brackets: TIMESTAMP AS OF (… AT TIME ZONE …)"
     return _meant_word(tokens, near)
 
 

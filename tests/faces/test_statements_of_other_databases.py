@@ -123,6 +123,7 @@ def test_a_key_that_a_table_has_is_not_said_to_be_loaded_twice(refused, cell):
         ("SELECT * FROM t -o res", "options stand before the SQL: %sleeper sql -o res SELECT …"),
         ('"SELECT * FROM t"', "leave out the quotes around the statement"),
         ("'select * from t'", "leave out the quotes around the statement"),
+        ("FROM t TIMESTAMP AS OF now() AT TIME ZONE 'UTC'", "an expression with other words goes in brackets"),
         ("SELCT 1", "did you mean SELECT?"), ("SELEC 1", "did you mean SELECT?"),
         ("SELCT * FROM t", "did you mean SELECT?"), ("DELTE FROM t", "did you mean DELETE?"),
         ("SELECT * FORM t", "did you mean FROM?"), ("SELECT * FROM t WEHRE id = 1", "did you mean WHERE?"),
