@@ -198,6 +198,14 @@ def python_word(command: Command) -> str:
     return f"session.{name}_table" if hasattr(Session, f"{name}_table") else ""
 
 
+_STATEMENTS = {
+    "alter": "`ALTER TABLE`", "create": "`CREATE TABLE`", "delete": "`DELETE FROM`", "drop": "`DROP TABLE`",
+    "history": "`DESCRIBE HISTORY`", "ingest": "`INSERT INTO`", "overwrite": "`INSERT OVERWRITE`",
+    "rename": "`ALTER TABLE … RENAME TO`", "update": "`UPDATE`", "upsert": "`MERGE INTO`",
+}  # fmt: skip
+"""Statements of SQL that do what a command does, for which there is no procedure."""
+
+
 def _words() -> Iterator[str]:
     procedures = {each.name: each for each in PROCEDURES}
     yield "## One word in commands, Python and SQL\n"
@@ -206,7 +214,7 @@ def _words() -> Iterator[str]:
         if command.alias:
             continue
         procedure = procedures.get(command.name.replace("-", "_"))
-        called = f"`{procedure.signature}`" if procedure else ""
+        called = f"`{procedure.signature}`" if procedure else _STATEMENTS.get(command.name, "")
         word = python_word(command)
         if word:
             cells.append((f"`{command.name}`", f"`{word}`", called))

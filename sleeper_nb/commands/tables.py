@@ -1,4 +1,4 @@
-"""`tables`, `create`, `describe`, `alter`, `rename`, `delete` and `reinitialise`: tables and their columns."""
+"""`tables`, `create`, `describe`, `alter`, `rename`, `drop` and `reinitialise`: tables and their columns."""
 
 from __future__ import annotations
 

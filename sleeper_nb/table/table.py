@@ -595,10 +595,10 @@ class Table(Report):
 
         Returns
         -------
-        What became of each file that was not loaded before. One in which no rows fit, or that has none, is handled
-        again once it has changed. One that was loaded and has changed since is named, and not loaded again: its time of
-        change is later than that of its load, or it changed while this watch ran. Neither is one loaded again whose
-        rows a rollback took away: `ingest` loads it by its name.
+        What became of each file that was not loaded before. A file without rows, or in which no row fits, is read again
+        once it has changed. A file that was loaded and has changed since is named, and not loaded again: its time of
+        change is later than its load, or it changed while this watch ran. A file whose rows were rolled back is not
+        loaded again either; `ingest` loads it by its name.
 
         Raises
         ------
