@@ -154,7 +154,7 @@ def test_rows_are_those_of_the_moment_the_statement_began(session: sl.Session):
         (pa.chunked_array([[1]]), r"no table 'df'; variable 'df' \(ChunkedArray\) is no data frame"),
         (pa.table({"k": [1]}).to_reader(), r"no table 'df'; variable 'df' .* can be read only once"),
         (None, "no table 'df'"),
-        (pd.DataFrame({"a": [1, "b"]}), "variable 'df' cannot be converted to Arrow: Could not convert 'b'"),
+        (pd.DataFrame({"a": [1, "b"]}), "variable 'df': column 'a' has values of several types: long, and"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "variable 'df' has two columns 'a'"),
         (pa.table([[1], [2]], ["a", "a"]), "variable 'df' has two columns 'a'"),
         (pd.DataFrame([[1, 2]], columns=["a", "A"]), "variable 'df' has two columns 'a'"),
